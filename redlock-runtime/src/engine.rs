@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     /// What each hold of the client needs as well. The engine derefs to it.
     pub(crate) holding: Arc<HoldingClient>,
     pub(crate) client: ClientId,
+    /// How long an acquire may take: `reply_timeout` for each command that it sends after another.
+    pub(crate) acquire_timeout: Duration,
     /// How long a call waits for servers that do not answer; `None`: for its whole `wait`.
     pub(crate) outage_wait: Option<Duration>,
     queues: LocalQueues,
@@ -102,6 +104,7 @@ impl Engine {
         if let Some(task) = work.and_then(BackgroundWork::background_task) {
             background_thread::spawn(task)?;
         }
+        let acquire_timeout = reply_timeout.saturating_mul(1 + backend.abilities().further_steps);
         let holding = HoldingClient {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             process,
@@ -114,6 +117,7 @@ impl Engine {
         Ok(Arc::new(Self {
             holding: Arc::new(holding),
             client: ClientId::new(&client_name),
+            acquire_timeout,
             outage_wait,
             queues: LocalQueues::new(max_waiters),
             lock_order: LockOrder::default(),

@@ -13,7 +13,8 @@ pub(crate) const MAX_EXPIRE: Duration = Duration::from_secs(365 * 24 * 3600);
 ///
 /// The bound covers everything: the queue of this process, connecting, and the commands. Where
 /// Redis answers, one last attempt is made when the time is up. A call ends a quarter of a second
-/// after that at the latest, however many keys it wants.
+/// after that at the latest, however many keys it wants. One that does not wait has `reply_timeout`
+/// for its attempt, and twice as much on N masters, for all keys together.
 ///
 /// ```
 /// use std::time::Duration;

@@ -93,24 +93,27 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let call = order.counted();
     let terms = order.terms(started);
-    let granted = acquire_one(engine, order, &terms, order.wait_ends(started)).await;
+    let end = order.wait_ends(started);
+    let granted = acquire_one(engine, order, &terms, end, Moment::NEVER).await;
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(engine, wait_limit, error))
 }
 
-/// Acquires the lock for one call, or for one key of a call, whose wait is over at `end`.
+/// Acquires the lock for one call, or for one key of a call, whose wait is over at `end`. `limit`:
+/// when an attempt has to be answered that does not wait.
 pub(super) async fn acquire_one(
     engine: &Arc<Engine>,
     order: &Order,
     terms: &Terms,
     mut end: Moment,
+    limit: Moment,
 ) -> Acquisition {
     let mut begun = terms.started;
     loop {
         engine.check_shutdown(terms.shutdowns, order.key.name())?;
         let granted = match order.policy.wait() {
             // Boxed: the futures of callers that wait would be larger.
-            Wait::Never => Box::pin(try_once(engine, order, terms, begun)).await,
+            Wait::Never => Box::pin(try_once(engine, order, terms, begun, limit)).await,
             Wait::AtMost(_) | Wait::Forever => wait(engine, order, terms, begun, end).await,
         };
         if let Some(outcome) = taken(engine, terms, order.key.name(), granted) {
@@ -162,7 +165,7 @@ async fn wait(
         None => enter(engine, queue, *terms, end, None)?,
         Some(guard) => {
             let attempt = DirectAttempt { queue, guard: Some(guard), terms: *terms, begun };
-            let within = engine.reply_timeout.min(end.plus(LAST_ATTEMPT).since(begun));
+            let within = engine.acquire_timeout.min(end.plus(LAST_ATTEMPT).since(begun));
             let claim = order.claim(engine, terms);
             match attempt.make(engine, &claim, within).await? {
                 DirectOutcome::Granted(ownership) => return Ok(ownership),

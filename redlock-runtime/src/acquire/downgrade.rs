@@ -76,7 +76,7 @@ impl Undecided<'_> {
         let Some((writer, next)) = &self.claims else { return Err(stopped(DOWNGRADE)) };
         let sent = engine.clock().now();
         let key = writer.key.name().to_owned();
-        match downgrade.downgrade(writer, next, engine.reply_timeout).await {
+        match downgrade.downgrade(writer, next, engine.acquire_timeout).await {
             Ok(Downgraded::Granted(fencing_token)) => {
                 let tokens = FencingTokens::one(fencing_token);
                 let confirmed = ConfirmedLease { sent, lease: next.expire };

@@ -20,9 +20,9 @@ pub(super) fn lost(hold: &Hold) -> LockError {
     unavailable(key, kind, format!("it was lost while other keys were waited for: {reason}"))
 }
 
-/// The wait was over before there was an answer for this key.
+/// The time of the call was over before there was an answer for this key.
 pub(super) fn too_late(key: &LockKey) -> LockError {
-    let message = "`wait` was over before its answer could come, as the other keys took too long";
+    let message = "the time was over before its answer could come, as the other keys took too long";
     unavailable(key, NodeErrorKind::NoReply, message.to_owned())
 }
 

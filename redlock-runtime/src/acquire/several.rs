@@ -127,7 +127,8 @@ impl SeveralKeys {
     fn ends(&self) -> Moment {
         match self.wait {
             Wait::AtMost(_) => self.end.plus(LAST_ATTEMPT),
-            Wait::Never | Wait::Forever => Moment::NEVER,
+            Wait::Never => self.end.plus(self.engine.acquire_timeout),
+            Wait::Forever => Moment::NEVER,
         }
     }
 
@@ -227,7 +228,7 @@ impl SeveralKeys {
             return Err(not_all::too_late(&order.key));
         }
         let terms = Terms { max_renew: None, started, ..self.terms };
-        acquire_one(&self.engine, order, &terms, self.end).await
+        acquire_one(&self.engine, order, &terms, self.end, self.ends()).await
     }
 
     /// The error of a key that was asked for at `started`, as one of the call. If only the end of
@@ -241,13 +242,14 @@ impl SeveralKeys {
     ) -> LockError {
         let is_silence = matches!(&error, LockError::Unavailable { nodes, .. }
             if nodes.iter().all(|node| node.kind() == NodeErrorKind::NoReply));
-        let was_cut = is_silence && self.ends().since(started) < self.engine.reply_timeout;
+        let left = self.ends().since(started);
+        let was_cut = is_silence && left < self.engine.acquire_timeout;
         let error = match refusal {
             Some(refusal) if was_cut => {
                 let span = Span { started: self.terms.started, now: self.engine.clock().now() };
                 refusal.error(&self.orders[refusal.key_index].key, span)
             }
-            None if was_cut && started >= self.end => not_all::too_late(&order.key),
+            None if was_cut && left <= LAST_ATTEMPT => not_all::too_late(&order.key),
             _ => error,
         };
         self.of_call(error)

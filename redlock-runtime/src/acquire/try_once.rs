@@ -14,16 +14,18 @@ use crate::hold::Terms;
 /// Makes one attempt, whether or not other callers wait. Another one follows if it may have
 /// overtaken a release of this process that nobody awaits, and some more after a split vote of
 /// several servers, with random pauses: otherwise all competitors would leave the lock to each
-/// other.
+/// other. `limit`: when attempts have to be answered; split votes have their time beyond it.
 pub(super) async fn try_once(
     engine: &Arc<Engine>,
     order: &Order,
     terms: &Terms,
     begun: Moment,
+    limit: Moment,
 ) -> Acquisition {
     let (mut attempts, mut has_followed) = (0, false);
     let (mut asked, mut seen) = (begun, Observed::default());
     let (mut answered, mut longest) = (None, Duration::ZERO);
+    let mut within = engine.acquire_timeout.min(limit.since(begun));
     loop {
         attempts += 1;
         let queue = engine.local_queue(&order.key, order.kind);
@@ -31,7 +33,7 @@ pub(super) async fn try_once(
         let is_leaving = queue.is_leaving();
         let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun: asked };
         let claim = order.claim(engine, terms);
-        let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
+        let (attempt, observed) = match attempt.make(engine, &claim, within).await? {
             DirectOutcome::Granted(ownership) => return Ok(ownership),
             DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
         };
@@ -57,6 +59,13 @@ pub(super) async fn try_once(
             queue.until_left().await;
         }
         asked = engine.clock().now();
+        let split_time =
+            if seen.is_nobodys() { backoff::split_time(longest) } else { Duration::ZERO };
+        within = engine.acquire_timeout.min(limit.plus(split_time).since(asked));
+        if within.is_zero() {
+            let span = Span { started: terms.started, now: asked };
+            return Err(seen.error(&order.key, span, attempts, None));
+        }
         engine.check_shutdown(terms.shutdowns, order.key.name())?;
     }
 }

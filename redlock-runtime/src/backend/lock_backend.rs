@@ -77,6 +77,8 @@ pub(crate) struct Abilities<'a> {
     /// The backend decides alone how many permits of a key are held. Several nodes cannot: three
     /// holders of two permits fit on five nodes.
     pub(crate) has_permits: bool,
+    /// How many commands an acquire or a downgrade may send after the answers to the first one.
+    pub(crate) further_steps: u32,
     /// Every command is carried out before its call returns, or never. Otherwise a copy of a
     /// command may still be in flight when its call was dropped or answered.
     pub(crate) is_synchronous: bool,

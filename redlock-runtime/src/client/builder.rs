@@ -191,8 +191,8 @@ impl RedlockBuilder {
     /// pile up for nothing: once a call has spent this time on failed attempts alone, it fails with
     /// [`LockError::Unavailable`], also where its `wait` is longer, or [`Wait::Forever`]. Time
     /// during which servers answered, and somebody held the lock, does not count. An attempt that
-    /// is under way is completed, so that a call may take up to `reply_timeout` longer. Leaders
-    /// ([`lead`](crate::LockRequest::lead)) campaign on.
+    /// is under way is completed, so that a call may take up to `reply_timeout` longer, and twice
+    /// that on N masters. Leaders ([`lead`](crate::LockRequest::lead)) campaign on.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -87,6 +87,7 @@ impl Topology {
         self,
         quorum: usize,
         prefix: &str,
+        reply_timeout: Duration,
         expire: Duration,
     ) -> Result<Assembled, LockError> {
         let store =
@@ -111,7 +112,7 @@ impl Topology {
         let guard = || RestartGuard::new(Clock::Tokio, founders_key, others, expire);
         let guard = is_guarded.then(guard);
         let nodes = stores.into_iter().map(|store| store as Arc<dyn QuorumMember>).collect();
-        let rules = Rules { quorum, guard, replica_wait: Duration::ZERO };
+        let rules = Rules { quorum, guard, replica_wait: Duration::ZERO, reply_timeout };
         Ok(Assembled { backend: Arc::new(Quorum::new(nodes, rules)), is_embedded: true, reports })
     }
 }

@@ -110,7 +110,7 @@ impl Topology {
         }
         #[cfg(any(test, feature = "test-util"))]
         if self.nodes.iter().any(|node| matches!(node, Node::Faulty(_))) {
-            return self.faulty(quorum, prefix, expire);
+            return self.faulty(quorum, prefix, reply_timeout, expire);
         }
         let reports = Arc::new(Reports::new(Clock::Boot));
         let mut options = NodeOptions {
@@ -144,7 +144,8 @@ impl Topology {
         let guard = || RestartGuard::new(Clock::Boot, founders_key, others, expire);
         let guard = is_guarded.then(guard);
         let replica_wait = self.min_replicas.map_or(Duration::ZERO, |replicas| replicas.within);
-        let backend = Quorum::new(nodes, Rules { quorum, guard, replica_wait });
+        let rules = Rules { quorum, guard, replica_wait, reply_timeout };
+        let backend = Quorum::new(nodes, rules);
         Ok(Assembled { backend: Arc::new(backend), is_embedded: false, reports })
     }
 

@@ -9,6 +9,7 @@ mod crowded_connection;
 #[cfg(feature = "metrics")]
 mod dashboards;
 mod down_nodes;
+mod ends_in_time;
 pub(crate) mod fake;
 mod far;
 mod fifo_queue;

@@ -51,7 +51,7 @@ fn quorum_of(
     replica_wait: Duration,
 ) -> Quorum {
     let quorum = majority(voters.len());
-    Quorum::new(voters, Rules { quorum, guard, replica_wait })
+    Quorum::new(voters, Rules { quorum, guard, replica_wait, reply_timeout: SECOND })
 }
 
 /// On how many nodes the key is held.

@@ -56,6 +56,11 @@ impl Context {
         self.engine.reply_timeout
     }
 
+    /// How long an acquire may take that is no entry in a queue.
+    pub(super) fn acquire_within(&self) -> Duration {
+        self.engine.acquire_timeout
+    }
+
     /// Awaits a command, and meanwhile times out waiters that cannot wait for its answer.
     pub(super) async fn patiently<T>(&self, command: impl Future<Output = T>) -> T {
         let mut command = std::pin::pin!(command);

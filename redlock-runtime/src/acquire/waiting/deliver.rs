@@ -78,7 +78,7 @@ fn receiver(cx: &Context, tenure: &Tenure, may_claim: bool) -> Receiver {
 async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure, Option<Moment>> {
     let claim = Claim { expire: terms.lease(), ..tenure.claim.clone() };
     let engine = Arc::clone(&cx.engine);
-    let (now, within) = (cx.now(), cx.within());
+    let (now, within) = (cx.now(), cx.acquire_within());
     let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, now, within);
     match cx.patiently(attempt).await {
         Ok(granted) => Ok(tenure.claimed(granted)),

@@ -50,7 +50,7 @@ impl Poll {
     ) -> Polled {
         self.attempts = self.attempts.saturating_add(1);
         cx.local_queue().count_attempt();
-        let within = cx.within();
+        let within = cx.acquire_within();
         let key = cx.local_queue().key.clone();
         let (owner, kind) = (self.owner.clone(), cx.local_queue().kind);
         let claim = Claim { key, owner, expire: terms.lease(), kind };

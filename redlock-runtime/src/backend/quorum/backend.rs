@@ -9,6 +9,7 @@ use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
 use super::grant_table::{GrantTable, LeftBehind, WinBack};
 use super::member::Member;
 use super::restart_guard::RestartGuard;
+use super::steps::Steps;
 use super::tally;
 use super::tally::Election;
 use super::vote::{ask, vote};
@@ -29,6 +30,7 @@ pub(crate) struct Quorum {
     pub(super) needed: usize,
     pub(super) guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
+    reply_timeout: Duration,
     pub(super) grants: Arc<GrantTable>,
 }
 
@@ -41,6 +43,8 @@ pub(crate) struct Rules {
     pub(crate) guard: Option<Arc<RestartGuard>>,
     /// How long a node may wait for its replicas before it answers.
     pub(crate) replica_wait: Duration,
+    /// How long one command to a node may take.
+    pub(crate) reply_timeout: Duration,
 }
 
 /// More than half.
@@ -50,11 +54,11 @@ pub(crate) fn majority(nodes: usize) -> usize {
 
 impl Quorum {
     pub(crate) fn new(nodes: Vec<Arc<dyn QuorumMember>>, rules: Rules) -> Self {
-        let Rules { quorum, guard, replica_wait } = rules;
+        let Rules { quorum, guard, replica_wait, reply_timeout } = rules;
         let grants = Arc::new(GrantTable::new(nodes.len()));
         let member = |(number, node)| Member::new(number, node);
         let members = nodes.into_iter().enumerate().map(member).collect();
-        Self { members, needed: quorum, guard, replica_wait, grants }
+        Self { members, needed: quorum, guard, replica_wait, reply_timeout, grants }
     }
 
     /// How many owners hold a lock on this quorum, or may.
@@ -73,19 +77,21 @@ impl Quorum {
         broadcast(&self.members, self.needed, reach, ask, is_decided).await
     }
 
-    /// Prepares for an acquire. Returns how long one node may take to answer.
-    pub(super) async fn prepare(&self, claim: &Claim, within: Duration) -> Result<Duration, Fault> {
-        let within = within.min(patience(claim.expire) + self.replica_wait);
+    /// Begins an acquire, which may take `within` in all. Returns the time of its further steps.
+    pub(super) async fn prepare(&self, claim: &Claim, within: Duration) -> Result<Steps, Fault> {
+        let longest = self.reply_timeout.min(patience(claim.expire) + self.replica_wait);
+        let steps = Steps::begin(within, longest);
         if let Some(guard) = &self.guard {
             guard.expect(claim.expire);
-            guard.enroll(&self.members, self.needed, within).await?;
+            guard.enroll(&self.members, self.needed, steps.left()).await?;
         }
         self.grants.begin(&claim.owner);
-        Ok(within)
+        Ok(steps)
     }
 
     async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
-        let within = self.prepare(claim, within).await?;
+        let steps = self.prepare(claim, within).await?;
+        let within = steps.left();
         let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
             self.grants.ask(&claim.owner, member.number);
             let (claim, guard) = (claim.clone(), self.guard.clone());
@@ -95,7 +101,7 @@ impl Quorum {
                 vote(&member, &grants, guard.as_ref(), &claim, acquire, within).await
             })
         };
-        self.elect(claim, ask, within).await
+        self.elect(claim, ask, steps).await
     }
 
     /// Asks the nodes for a lease, and agrees on its fencing token.
@@ -103,12 +109,12 @@ impl Quorum {
         &self,
         claim: &Claim,
         ask: impl Fn(Arc<Member>) -> NodeQuestion<Acquired>,
-        within: Duration,
+        steps: Steps,
     ) -> Result<Acquired, Fault> {
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
         let answers = self.ask_all(Reach::Admitted, ask, is_elected).await;
         match tally::elect(&answers, self.needed) {
-            Election::Won(grants) => self.agree(claim, &grants, within).await,
+            Election::Won(grants) => self.agree(claim, &grants, steps).await,
             Election::Unavailable(fault) => {
                 if !fault.is_unknown {
                     self.grants.end(&claim.owner);
@@ -130,7 +136,7 @@ impl Quorum {
         &self,
         claim: &Claim,
         grants: &[(usize, FencingToken)],
-        within: Duration,
+        steps: Steps,
     ) -> Result<Acquired, Fault> {
         let Some(fencing_token) = grants.iter().map(|(_, granted)| *granted).max() else {
             unreachable!("a quorum is at least one node")
@@ -140,6 +146,10 @@ impl Quorum {
         let missing = self.needed.saturating_sub(have.len());
         let members: Vec<Arc<Member>> =
             behind.iter().map(|(index, _)| Arc::clone(&self.members[*index])).collect();
+        let within = steps.left();
+        if missing > 0 && within.is_zero() {
+            return Err(no_time_left(&members));
+        }
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let claim = claim.clone();
             Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
@@ -310,6 +320,15 @@ fn patience(expire: Duration) -> Duration {
     (expire / 20).max(Duration::from_millis(50))
 }
 
+/// The lock was granted too late to agree on its fencing token.
+fn no_time_left(behind: &[Arc<Member>]) -> Fault {
+    let message = "no time was left to agree on the fencing token";
+    let unasked = |member: &Arc<Member>| {
+        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message)
+    };
+    Fault { nodes: behind.iter().map(unasked).collect(), is_unknown: true, is_final: false }
+}
+
 impl LockBackend for Quorum {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(self.take(claim, within))
@@ -344,6 +363,9 @@ impl LockBackend for Quorum {
             background_work: Some(self),
             downgrade: Some(self),
             health: Some(self),
+            // To agree on the fencing token. An enrolment takes two round trips itself: where it
+            // is answered in time, so are the acquire and this within the same time once more.
+            further_steps: 1,
             ..Abilities::default()
         }
     }

@@ -19,7 +19,8 @@ impl Quorum {
         next: &Claim,
         within: Duration,
     ) -> Result<Downgraded, Fault> {
-        let within = self.prepare(next, within).await?;
+        let steps = self.prepare(next, within).await?;
+        let within = steps.left();
         let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
             self.grants.ask(&next.owner, member.number);
             let held = self.grants.claim_on(member.number, held);
@@ -37,7 +38,7 @@ impl Quorum {
         let Election::Won(grants) = tally::elect(&answers, self.needed) else {
             return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);
         };
-        match self.agree(next, &grants, within).await? {
+        match self.agree(next, &grants, steps).await? {
             Acquired::Granted { fencing_tokens, .. } => {
                 self.leave(held, within);
                 Ok(Downgraded::Granted(fencing_tokens.first))

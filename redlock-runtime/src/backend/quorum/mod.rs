@@ -15,6 +15,7 @@ pub(crate) mod other_clocks;
 pub(crate) mod raise;
 pub(crate) mod release_hints;
 pub(crate) mod restart_guard;
+mod steps;
 pub(crate) mod tally;
 pub(crate) mod vote;
 

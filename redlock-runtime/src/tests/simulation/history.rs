@@ -114,7 +114,9 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
     } else {
         let nodes = (0..count).map(|node| wire(node) as Arc<dyn QuorumMember>).collect();
         let guard = world.plan.has_guard.then(guard);
-        let rules = Rules { quorum: majority(count), guard, replica_wait: Duration::ZERO };
+        let reply_timeout = world.plan.reply_timeout;
+        let rules =
+            Rules { quorum: majority(count), guard, replica_wait: Duration::ZERO, reply_timeout };
         Arc::new(Quorum::new(nodes, rules))
     };
     let engine = Engine::new(Parts {
