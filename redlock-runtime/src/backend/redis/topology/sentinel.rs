@@ -11,7 +11,7 @@ use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerT
 use tokio::time::{sleep, timeout};
 
 use super::majority::{is_majority, votes};
-use super::sentinel_watch::{self, LedTo, Watch, master_address};
+use super::sentinel_watch::{self, LedTo, SentinelWatch, master_address};
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
 use crate::backend::redis::connection::{address, ended, unasked};
@@ -175,7 +175,7 @@ impl Source for Sentinels {
         let Self::Each { sentinels, master, led_to, .. } = self else {
             return std::future::pending().await;
         };
-        let mut watch = Watch::new(sentinels, master);
+        let mut watch = SentinelWatch::new(sentinels, master);
         loop {
             sleep(sentinel_watch::PAUSE).await;
             if !led_to.is_known() {

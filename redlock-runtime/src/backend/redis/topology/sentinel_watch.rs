@@ -26,12 +26,12 @@ pub(super) type MasterAddress = (String, u16);
 pub(super) type Fields = HashMap<String, String>;
 
 /// Whom each of the sentinels watches, over connections that stay from one round to the next.
-pub(super) struct Watch<'a> {
+pub(super) struct SentinelWatch<'a> {
     master: &'a str,
     sentinels: Vec<(&'a ConnectionInfo, Option<MultiplexedConnection>)>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> SentinelWatch<'a> {
     pub(super) fn new(sentinels: &'a [ConnectionInfo], master: &'a str) -> Self {
         Self { master, sentinels: sentinels.iter().map(|sentinel| (sentinel, None)).collect() }
     }
