@@ -115,8 +115,8 @@ impl RedisCluster {
         }
     }
 
-    /// Reads a key of this master, below the prefix of the locks. A master that is cut off from most
-    /// of the others, or belongs to a cluster that is down, answers PING and refuses all keys.
+    /// Reads a key of this master, below the prefix of the locks. A master that is cut off from
+    /// most of the others, or belongs to a cluster that is down, answers PING and refuses all keys.
     ///
     /// Over a connection of its own where that is possible. The client library serves no other
     /// command while it looks for a master that is silent.
