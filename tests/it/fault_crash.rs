@@ -51,8 +51,8 @@ async fn a_server_that_forgot_the_lock_says_so_at_the_next_renewal() {
     nothing_left(&server.raw(), &prefix, secs(1)).await;
 }
 
-/// A client that sends nothing meanwhile learns of it by its release, which is not one that may have
-/// been carried out before: the connection had ended.
+/// A client that sends nothing meanwhile learns of it by its release, which is not one that may
+/// have been carried out before: the connection had ended.
 #[tokio::test]
 async fn a_body_on_a_server_that_forgot_its_lock_is_told_to_have_been_unprotected() {
     let events = capture();
