@@ -40,9 +40,8 @@ impl Deadline {
 
 /// Runs one script until the deadline. A connection that ended while it was not used is replaced
 /// before. If it breaks under the call, it is replaced and the call is repeated, unless
-/// `may_repeat` is false. When the
-/// script may still be carried out and its answer is lost, also because this future was dropped,
-/// `on_abandoned` gets its connection.
+/// `may_repeat` is false. When the script may still be carried out and its answer is lost, also
+/// because this future was dropped, `on_abandoned` gets its connection.
 pub(crate) async fn send_script<S: Source, T>(
     health: &OutageLog,
     connection: &SharedConnection<S>,

@@ -7,6 +7,7 @@ pub(crate) mod diagnosis;
 pub(crate) mod ended;
 pub(crate) mod identified_source;
 pub(crate) mod kept_open;
+pub(crate) mod loan;
 pub(crate) mod met_server;
 pub(crate) mod replicas;
 #[cfg(test)]
@@ -20,9 +21,10 @@ pub(crate) use batching::Batching;
 pub(crate) use diagnosis::{Diagnosis, HasRun, diagnose, is_of_server};
 pub(crate) use identified_source::IdentifiedSource;
 pub(crate) use kept_open::KeptOpen;
+pub(crate) use loan::{LONGEST_SILENCE, Loan};
 pub(crate) use met_server::{MetServer, OldestConnection, Superseded};
 pub(crate) use replicas::{MinReplicas, ReplicaConnection, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, unidentified, value};
-pub(crate) use shared::{LONGEST_SILENCE, Loan, SharedConnection};
+pub(crate) use shared::SharedConnection;
 pub(crate) use source::{Direct, Source};

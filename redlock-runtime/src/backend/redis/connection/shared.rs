@@ -1,18 +1,16 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::batching::Batching;
 use super::connect::connect;
 use super::identified_source::IdentifiedSource;
-use super::kept_open::{KeptConnection, KeptOpen};
+use super::loan::Loan;
 use super::source::Source;
 use crate::backend::SharedWork;
 use crate::backend::redis::clock::CLOCK;
@@ -26,36 +24,8 @@ use crate::mutex::Mutex;
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// A connection that ends sooner counts as one that could not be made.
 const OF_USE: Duration = Duration::from_secs(1);
-/// After a look at a connection, its commands are given to it for this long without another one.
-const LOOKED_AT: Duration = Duration::from_millis(1);
 /// How long after a replacement another one is not begun, however many commands fail meanwhile.
 const REPLACED_AGAIN: Duration = Duration::from_millis(200);
-/// A connection that is silent for this long is given up, however long it took to be made.
-pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(1);
-
-/// A connection on loan. Clones share the socket; commands are pipelined in the order of sending.
-#[derive(Clone)]
-pub(crate) struct Loan<C> {
-    pub(crate) connection: Batching<C>,
-    silence: Arc<Silence>,
-}
-
-/// Whether a connection answers.
-struct Silence {
-    /// When the first of the commands left whose callers have gone without a reply, in nanoseconds.
-    /// Zero: the last awaited command was answered.
-    since: AtomicU64,
-    /// How long the silence may last. Making the connection took more than one round trip: a
-    /// command that was awaited for less time has not shown that the connection is broken.
-    longest: Duration,
-    /// When it was last made sure that the connection has not ended, in nanoseconds.
-    looked_at: AtomicU64,
-    /// A clean-up was not answered: the connection is no longer used.
-    is_given_up: AtomicBool,
-    /// Whether it is kept for clean-ups on it.
-    kept: KeptConnection,
-}
-
 pub(crate) struct SharedConnection<S: Source> {
     source: Arc<IdentifiedSource<S>>,
     current: Arc<Mutex<Current<S::Connection>>>,
@@ -186,20 +156,17 @@ impl<S: Source> SharedConnection<S> {
         if S::LEADS_TO_ONE { self.discard(loan) } else { self.replace(loan, key) }
     }
 
-    /// Has the connection ended while it was not used? Then it is forgotten: a command that fails on
-    /// it may have been carried out, as far as anybody knows, and one that is not given to it has
-    /// not been.
+    /// Has the connection ended while it was not used? Then it is forgotten: a command that fails
+    /// on it may have been carried out, as far as anybody knows, and one that is not given to it
+    /// has not been.
     pub(crate) fn forget_if_ended(&self, loan: &mut Loan<S::Connection>, now: Moment) -> bool {
-        let last = Moment::from_nanos(loan.silence.looked_at.load(Ordering::Relaxed));
-        if now.since(last) < LOOKED_AT {
+        if loan.was_looked_at(now) {
             return false;
         }
         let _timer = self.timer().map(Handle::enter);
         let has_ended = S::has_ended(loan.connection.inner());
         if has_ended {
             self.discard(loan);
-        } else {
-            loan.silence.looked_at.store(now.nanos(), Ordering::Relaxed);
         }
         has_ended
     }
@@ -246,7 +213,7 @@ impl<S: Source> SharedConnection<S> {
     pub(crate) fn adopt(&self, other: &Self) {
         let adopted = other.current.lock().loan.take();
         if let Some(loan) = adopted {
-            let took = loan.silence.longest;
+            let took = loan.longest_silence();
             self.current.lock().install(&self.source, loan.connection, took);
         }
     }
@@ -298,43 +265,6 @@ impl<C> Drop for Replacing<C> {
     }
 }
 
-impl<C> Loan<C> {
-    /// The connection answers.
-    pub(crate) fn heard(&self) {
-        if self.silence.since.load(Ordering::Relaxed) != 0 {
-            self.silence.since.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// The connection does not answer, as a clean-up has shown: whoever needs one makes another.
-    pub(crate) fn give_up(&self) {
-        self.silence.is_given_up.store(true, Ordering::Relaxed);
-    }
-
-    /// A clean-up waits on, though the connection does not answer. It has to let go of the
-    /// connection when this is cancelled.
-    pub(crate) fn keep_open(&self, among: &KeptOpen) -> CancellationToken {
-        among.keep(&self.silence.kept)
-    }
-
-    /// Has what it brings ceased to count?
-    pub(crate) fn is_superseded(&self) -> bool {
-        self.connection.met().superseded.is_set()
-    }
-
-    /// Has the connection been silent for too long, now that the caller of a command that was
-    /// `sent` has gone?
-    fn is_silent(&self, sent: Moment, now: Moment) -> bool {
-        let Silence { since, longest, .. } = &*self.silence;
-        let first =
-            match since.compare_exchange(0, sent.nanos(), Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => sent,
-                Err(first) => Moment::from_nanos(first),
-            };
-        now.since(first) >= *longest
-    }
-}
-
 impl<C: Clone> Current<C> {
     /// Takes a connection into use. `took`: how long it took to be made.
     fn install<S: Source<Connection = C>>(
@@ -344,14 +274,7 @@ impl<C: Clone> Current<C> {
         took: Duration,
     ) -> Loan<C> {
         source.used(&connection);
-        let silence = Arc::new(Silence {
-            since: AtomicU64::new(0),
-            longest: took.min(LONGEST_SILENCE),
-            looked_at: AtomicU64::new(CLOCK.now().nanos()),
-            is_given_up: AtomicBool::new(false),
-            kept: KeptConnection::default(),
-        });
-        let loan = Loan { connection, silence };
+        let loan = Loan::new(connection, took);
         self.loan = Some(loan.clone());
         self.installed_at = Some(Instant::now());
         self.made_at = loan.connection.met().begun;
@@ -362,8 +285,8 @@ impl<C: Clone> Current<C> {
 
     /// The connection, unless it was given up, or leads to a server that another one replaced.
     fn usable(&mut self) -> Option<&Loan<C>> {
-        let is_given_up = |loan: &Loan<C>| loan.silence.is_given_up.load(Ordering::Relaxed);
-        if let Some(loan) = self.loan.take_if(|loan| is_given_up(loan) || loan.is_superseded()) {
+        let is_of_no_use = |loan: &mut Loan<C>| loan.is_given_up() || loan.is_superseded();
+        if let Some(loan) = self.loan.take_if(is_of_no_use) {
             self.fell_silent |= !loan.is_superseded();
             self.note_loss();
         }
@@ -371,7 +294,7 @@ impl<C: Clone> Current<C> {
     }
 
     fn is_now(&self, loan: &Loan<C>) -> bool {
-        self.loan.as_ref().is_some_and(|now| Arc::ptr_eq(&now.silence, &loan.silence))
+        self.loan.as_ref().is_some_and(|now| now.is_same(loan))
     }
 
     fn forget(&mut self, loan: &Loan<C>) {
