@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
@@ -67,6 +68,9 @@ fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
     });
 }
 
+/// How long the answer may take to come: it keeps a connection open that does not answer.
+const RECOGNIZED: Duration = Duration::from_secs(5);
+
 /// Asks which process answers a connection, and does not wait for the answer: this connection is
 /// the newest one, so its own commands do not depend on it.
 fn recognize(
@@ -77,7 +81,7 @@ fn recognize(
     tokio::spawn(async move {
         let mut command = redis::cmd("INFO");
         let asked = command.arg("server").query_async::<String>(&mut connection);
-        let info = match timeout(CONNECT, asked).await {
+        let info = match timeout(RECOGNIZED, asked).await {
             Ok(Ok(info)) => info,
             Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
             _ => return,
@@ -91,8 +95,6 @@ fn recognize(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::backend::redis::commands::exclusive::release;
     use crate::backend::redis::connection::{Scripted, SharedConnection, unidentified};

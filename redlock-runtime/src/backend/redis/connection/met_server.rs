@@ -63,8 +63,8 @@ impl OldestConnection {
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
     }
 
-    /// No connection counts that began before this one.
-    pub(crate) fn supersede_older(&self, than: &Superseded) {
-        self.0.fetch_max(than.age, Ordering::AcqRel);
+    /// This connection does not count any more, nor does one that began before it.
+    pub(crate) fn supersede(&self, last: &Superseded) {
+        self.0.fetch_max(last.age + 1, Ordering::AcqRel);
     }
 }

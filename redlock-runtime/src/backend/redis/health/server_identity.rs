@@ -341,18 +341,22 @@ impl IdentityState {
             return None;
         }
         if let Some((newest, known)) = &self.newest {
-            let is_older = connection.is_older(newest);
-            if **known != *run_id {
+            let is_other = **known != *run_id;
+            if connection.is_older(newest) {
+                if is_other {
+                    self.oldest.supersede(connection);
+                }
+                return None;
+            }
+            if is_other {
                 let since = self.moved.map_or(MOVES_AGAIN, |moved| now.since(moved));
                 let pause = MOVES_AGAIN.saturating_sub(since);
                 if !pause.is_zero() {
                     return Some(pause);
                 }
                 self.moved = Some(now);
-                self.oldest.supersede_older(if is_older { newest } else { connection });
-            }
-            if is_older {
-                return None;
+                // A connection between these two may lead to either process. It will show which.
+                self.oldest.supersede(newest);
             }
         }
         self.newest = Some((connection.clone(), run_id.into()));
