@@ -68,11 +68,11 @@ fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
     });
 }
 
-/// How long the answer may take to come: it keeps a connection open that does not answer.
-const RECOGNIZED: Duration = Duration::from_secs(5);
+/// For how long the answer is awaited: this keeps a connection open that does not answer.
+const RECOGNITION: Duration = Duration::from_secs(5);
 
-/// Asks which process answers a connection, and does not wait for the answer: this connection is
-/// the newest one, so its own commands do not depend on it.
+/// Asks which process answers a connection. The commands of the connection do not wait for that:
+/// if it leads to another process than a newer one does, it is left as soon as it has answered.
 fn recognize(
     mut connection: impl ConnectionLike + Send + 'static,
     identity: Arc<ServerIdentity>,
@@ -81,7 +81,7 @@ fn recognize(
     tokio::spawn(async move {
         let mut command = redis::cmd("INFO");
         let asked = command.arg("server").query_async::<String>(&mut connection);
-        let info = match timeout(RECOGNIZED, asked).await {
+        let info = match timeout(RECOGNITION, asked).await {
             Ok(Ok(info)) => info,
             Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
             _ => return,
