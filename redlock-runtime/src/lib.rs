@@ -34,6 +34,7 @@ mod pending;
 mod process;
 mod release;
 mod report;
+mod shared_text;
 mod shield;
 mod state;
 mod telemetry;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use uuid::fmt::Simple;
 
-use super::process;
+use super::{process, shared_text};
 
 /// What the owner values of one client begin with: `<client name>:<eight random digits>`.
 ///
@@ -53,10 +53,7 @@ impl Owner {
     pub(crate) fn fresh(client: &ClientId) -> Self {
         let mut random = [0; Simple::LENGTH];
         let random: &str = random_uuid().as_simple().encode_lower(&mut random);
-        let mut text = String::with_capacity(client.text.len() + Simple::LENGTH - ClientId::DIGITS);
-        text.push_str(&client.text);
-        text.push_str(&random[ClientId::DIGITS..]);
-        Self(text.into())
+        Self(shared_text::join([&client.text, &random[ClientId::DIGITS..]]))
     }
 
     /// The owner value number `number` for the same hold, on one of several servers that may still

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::slot::push_in_slot;
 use super::slot::{hash_tag, push_neighbour, slot};
 use crate::error::{InvalidKeyReason, LockError};
+use crate::shared_text;
 
 /// The longest key in bytes, without the prefix. A long key costs the server time on every command.
 const MAX_LENGTH: usize = 1024;
@@ -35,7 +36,7 @@ pub(crate) struct LockKey {
 
 impl LockKey {
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
-        let full: Arc<str> = [prefix, name].concat().into();
+        let full = shared_text::join([prefix, name]);
         if let Some(reason) = objection(name).or_else(|| conflict(&full)) {
             return Err(LockError::InvalidKey { key: excerpt(name), reason });
         }
