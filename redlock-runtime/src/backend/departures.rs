@@ -1,6 +1,11 @@
-//! The ability of a connection to say when the commands that were given to it have left.
+//! The ability of a connection to send releases that nobody awaits, and to say when they have left.
+
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+
+use super::{Found, Release, Reply};
+use crate::clock::Moment;
 
 /// A backend over one connection of the caller's runtime.
 pub(crate) trait Departures: Send + Sync {
@@ -12,4 +17,15 @@ pub(crate) trait Departures: Send + Sync {
     /// the connection, or costs less if its caller awaits it, and has to be awaited. `may_join`: it
     /// can be part of a batch.
     fn has_room(&self, may_join: bool) -> bool;
+
+    /// Releases as a part of the batch that forms `now`, which costs less. `None`: it has to be
+    /// sent by itself. The answer is not waited for until a deadline; only where it has to be sent
+    /// once more, that may take as long as `within`. Cancel safe: a release that has not left yet
+    /// leaves the batch.
+    fn join<'a>(
+        &'a self,
+        release: Release<'a>,
+        within: Duration,
+        now: Moment,
+    ) -> Option<Reply<'a, Found>>;
 }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::task::{InlineRelease, ReleaseTask, inline, patience};
 use crate::backend::{Fault, Found, LockBackend};
 use crate::background_thread;
+use crate::clock::Clock;
 use crate::error::NodeErrorKind;
 use crate::state::Released;
 
@@ -60,7 +61,7 @@ pub(crate) fn awaited_for_a_while(
     route: Arc<dyn LockBackend>,
 ) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
     let patience = patience(&task.engine);
-    let released = inline(task, route);
+    let released = inline(task, route, Clock::Boot.now());
     async move {
         let within = {
             let timer = background_thread::handle();

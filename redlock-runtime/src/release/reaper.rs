@@ -87,8 +87,8 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     task.unsent = Some(Unsent::here());
     let process = task.engine.process;
     let patience = patience(&task.engine);
-    let release = Box::pin(inline(task, route));
     let now = Clock::Boot.now();
+    let release = Box::pin(inline(task, route, now));
     let mut sent =
         UnawaitedRelease { release, deadline: now.plus(patience), _over: TellsOver(Some(over)) };
     if sent.is_over(now) {

@@ -233,6 +233,16 @@ impl InlineRelease {
         }
     }
 
+    /// Sends it over `route` for a caller who waits no longer than [`patience`]: where a batch
+    /// forms `now`, as a part of that.
+    fn send_cheaply<'a>(&'a self, route: &'a dyn LockBackend, now: Moment) -> Reply<'a, Found> {
+        let Some(task) = &self.0 else { unreachable!("it is answered once") };
+        let (request, within) = (task.request(), task.engine.reply_timeout);
+        let departures = route.abilities().departures;
+        let joined = departures.and_then(|departures| departures.join(request, within, now));
+        joined.unwrap_or_else(|| route.release(request, within))
+    }
+
     /// The background sends the release from here on, beginning anew, and tells `reply` what its
     /// first attempt finds. `failed`: why the try here has failed; `None`: its answer is not known.
     pub(super) fn hand_over(
@@ -271,15 +281,17 @@ pub(super) fn patience(engine: &Engine) -> Duration {
     engine.reply_timeout / 4
 }
 
-/// Sends one release over `route`, with the first poll. The background continues it after a
-/// failure, or when the future is dropped.
+/// Sends one release over `route`, with the first poll, which is `now`, for a caller who waits no
+/// longer than [`patience`]. The background continues it after a failure, or when the future is
+/// dropped.
 pub(super) fn inline(
     task: ReleaseTask,
     route: Arc<dyn LockBackend>,
+    now: Moment,
 ) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
     let mut release = InlineRelease::new(task);
     async move {
-        let answer = release.send(&*route).await;
+        let answer = release.send_cheaply(&*route, now).await;
         release.settle(answer)
     }
 }

@@ -15,7 +15,7 @@ use crate::acquire::{Order, start, start_all};
 use crate::backend::{
     Abilities, Acquired, Claim, Departures, Found, LocalConnection, LockBackend, Release, Reply,
 };
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::engine::Parts;
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
@@ -85,6 +85,10 @@ impl Departures for Crowded {
     fn has_room(&self, _: bool) -> bool {
         let less = |rooms: usize| rooms.checked_sub(1);
         self.rooms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn join<'a>(&'a self, _: Release<'a>, _: Duration, _: Moment) -> Option<Reply<'a, Found>> {
+        None
     }
 }
 

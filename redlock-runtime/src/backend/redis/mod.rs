@@ -3,6 +3,7 @@
 mod clock;
 mod commands;
 mod connection;
+mod departures;
 mod downgrade;
 mod fifo_queue;
 mod founders;

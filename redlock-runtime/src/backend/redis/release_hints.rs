@@ -40,6 +40,6 @@ impl<S: Source> ReleaseHints for Route<S> {
     }
 
     fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(async move { self.release_over(&Release::leaving(claim), within).await })
+        Box::pin(async move { self.release_over(&Release::leaving(claim), within, false).await })
     }
 }

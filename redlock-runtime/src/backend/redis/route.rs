@@ -6,17 +6,14 @@ use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
 use super::clock::CLOCK;
 use super::commands::{Deadline, Failure, by_kind, exclusive, no_reply, no_undo, send_script};
 use super::connection::source::CONNECT;
-use super::connection::{
-    Batching, MinReplicas, ReplicaConnection, SharedConnection, Source, diagnose,
-};
+use super::connection::{MinReplicas, ReplicaConnection, SharedConnection, Source, diagnose};
 use super::node_core::NodeCore;
 use crate::backend::{
-    Abilities, Acquired, CLAIM_WINDOW, Claim, Departures, Fault, Found, LockBackend, Release, Reply,
+    Abilities, Acquired, CLAIM_WINDOW, Claim, Fault, Found, LockBackend, Release, Reply,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -123,11 +120,13 @@ impl<S: Source> Route<S> {
         }
     }
 
-    /// Releases a lock, or leaves its queue, over `calls`.
+    /// Releases a lock, or leaves its queue, over `calls`. `may_have_run`: an earlier try may have
+    /// been carried out.
     pub(super) async fn release_over(
         &self,
         release: &Release<'_>,
         within: Duration,
+        may_have_run: bool,
     ) -> Result<Found, Fault> {
         let (core, deadline) = (&self.core, Deadline::after(within));
         let mut has_queue = !core.queue_denial.lasts(|| CLOCK.now());
@@ -143,7 +142,7 @@ impl<S: Source> Route<S> {
                 answer => break answer,
             }
         };
-        let may_have_run = refused.is_some_and(|(_, is_unknown)| is_unknown);
+        let may_have_run = may_have_run || refused.is_some_and(|(_, is_unknown)| is_unknown);
         let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
         match refused {
             None if has_queue => core.queue_denial.allowed(),
@@ -208,17 +207,6 @@ pub(super) fn is_about_a_key(error: &NodeError) -> bool {
     error.kind() == NodeErrorKind::NoPermission && error.message().contains("key")
 }
 
-impl<S: Source> Departures for Route<S> {
-    fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
-        let batches = self.calls.inspect(Batching::batches).flatten()?;
-        Some(batches.next_departure())
-    }
-
-    fn has_room(&self, may_join: bool) -> bool {
-        self.calls.inspect(|connection| connection.has_room(may_join)).unwrap_or(false)
-    }
-}
-
 impl<S: Source> LockBackend for Route<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
@@ -249,7 +237,7 @@ impl<S: Source> LockBackend for Route<S> {
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
         Box::pin(async move {
             self.retire_owner(&release);
-            self.release_over(&release, within).await
+            self.release_over(&release, within, false).await
         })
     }
 

@@ -102,7 +102,7 @@ impl<S: Source> Route<S> {
     ) -> Vec<Result<Found, Fault>> {
         let one = async |release| {
             let left = end.saturating_duration_since(Instant::now());
-            match self.release_over(release, left).await {
+            match self.release_over(release, left, false).await {
                 Ok(Found::Gone | Found::Stolen) if was_cut => Ok(Found::Unclear),
                 Ok(found) => Ok(found),
                 Err(fault) => Err(Fault { is_unknown: fault.is_unknown || was_cut, ..fault }),

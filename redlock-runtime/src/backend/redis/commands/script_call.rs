@@ -69,7 +69,7 @@ impl ScriptCall {
         loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
         was_cut: &mut bool,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
-        if let Some(joined) = self.part().and_then(|part| loan.connection.join(part)) {
+        if let Some(joined) = self.part().and_then(|part| loan.connection.join(|| part.clone())) {
             match joined.await {
                 PartAnswer::Of { reply, was_cut: is_second } => {
                     *was_cut |= is_second;

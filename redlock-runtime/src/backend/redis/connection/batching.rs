@@ -25,7 +25,7 @@ pub(crate) struct Batching<C> {
     made: Arc<Made<C>>,
     /// Cloned from that one when a command leaves by itself: most are part of a batch where many
     /// are sent, and a clone costs more than the rest of a loan.
-    own: Option<C>,
+    own: Option<Box<C>>,
     /// `None`: every command leaves by itself. Each command on its way has a clone.
     batches: Option<Arc<Batches<C>>>,
 }
@@ -50,7 +50,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
 
     /// The connection on which every command leaves by itself.
     pub(crate) fn inner(&mut self) -> &mut C {
-        self.own.get_or_insert_with(|| self.made.connection.clone())
+        self.own.get_or_insert_with(|| Box::new(self.made.connection.clone()))
     }
 
     /// Batches form on this connection, which belongs to the runtime of the caller.
@@ -61,9 +61,12 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
 
     /// The command leaves with those of other callers. `None`: it has to leave by itself, as few
     /// commands are on their way.
-    pub(crate) fn join(&self, part: &Part) -> Option<impl Future<Output = PartAnswer> + Send> {
+    pub(crate) fn join<F: FnOnce() -> Part>(
+        &self,
+        part: F,
+    ) -> Option<impl Future<Output = PartAnswer> + Send + use<C, F>> {
         let batches = self.batches.as_ref().filter(|batches| batches.is_crowded())?;
-        Some(batches.join(part.clone()).answer())
+        Some(batches.join(part()).answer())
     }
 
     /// Is there a place on the connection for one more release that nobody awaits? `may_join`: it

@@ -184,7 +184,7 @@ impl<S: Source> Listening<'_, S> {
         let route = self.route.clone();
         tokio::spawn(async move {
             let release = Release { may_be_queued: true, ..Release::of(&claim) };
-            if let Err(fault) = route.release_over(&release, REPLY).await {
+            if let Err(fault) = route.release_over(&release, REPLY, false).await {
                 tell!(debug, nodes = ?fault.nodes, "an unwanted lock is free when its lease ends");
             }
         });

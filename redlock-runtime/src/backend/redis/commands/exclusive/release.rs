@@ -11,14 +11,18 @@ pub(crate) static SCRIPT: Script = with_hand_over!("release.lua");
 /// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
 /// lock itself is released.
 pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
-    let claim = release.claim;
     match release.retain {
-        Some(left) => retain::call(claim, left, has_queue),
-        None if has_queue && release.may_join() => {
-            ScriptCall::plain(Part::new(Verb::Release, claim, by_itself))
-        }
-        None => with_arguments(release, has_queue),
+        Some(left) => retain::call(release.claim, left, has_queue),
+        None => match part(release).filter(|_| has_queue) {
+            Some(part) => ScriptCall::plain(part),
+            None => with_arguments(release, has_queue),
+        },
     }
+}
+
+/// What can be part of a batch.
+pub(crate) fn part(release: Release<'_>) -> Option<Part> {
+    release.may_join().then(|| Part::new(Verb::Release, release.claim, by_itself))
 }
 
 fn with_arguments(release: Release<'_>, has_queue: bool) -> ScriptCall {

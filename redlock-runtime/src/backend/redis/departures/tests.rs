@@ -1,0 +1,101 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use tokio::runtime::Handle;
+
+use super::*;
+use crate::backend::redis::clock::CLOCK;
+use crate::backend::redis::connection::value;
+use crate::backend::redis::node_core::{NodeCore, NodeOptions};
+use crate::backend::redis::pubsub::broken;
+use crate::backend::{Claim, Fault};
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::mutex::Mutex;
+use crate::owner::Owner;
+
+/// A server that gives these answers to scripts, over whichever connection. An empty one: the
+/// connection breaks.
+#[derive(Clone)]
+struct InTurn(Arc<Mutex<VecDeque<&'static str>>>);
+
+impl Source for InTurn {
+    type Connection = Self;
+
+    async fn connect(&self) -> RedisResult<Self> {
+        Ok(self.clone())
+    }
+}
+
+impl ConnectionLike for InTurn {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        let is_script = matches!(command.args_iter().next(), Some(Arg::Simple(b"EVALSHA")));
+        let answer = match self.0.lock().pop_front().filter(|_| is_script) {
+            Some("") => Err(broken()),
+            Some(answer) => value(answer),
+            None => unreachable!("no further command is sent"),
+        };
+        Box::pin(async { answer })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        unreachable!("no pipeline is sent")
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// What a release finds as a part of a batch, on a connection with many others.
+async fn found<const N: usize>(answers: [&'static str; N]) -> Result<Found, Fault> {
+    let server = InTurn(Arc::new(Mutex::new(answers.into())));
+    let core = NodeCore::new("n".to_owned(), server.clone(), NodeOptions::default());
+    core.identity.denied();
+    let route = Route::new(core).on(&Handle::current());
+    let loan = route.calls.borrow().await.unwrap();
+    let _others = vec![loan; 9];
+    let claim = Claim {
+        key: LockKey::new("lock:", "a").unwrap(),
+        owner: Owner::of_nobody("t"),
+        expire: Duration::from_secs(9),
+        kind: Kind::Exclusive,
+    };
+    let release = Release::of(&claim);
+    let joined = route.join(release, Duration::from_secs(60), CLOCK.now());
+    let found = joined.expect("a batch forms").await;
+    assert_eq!(server.0.lock().len(), 0, "all answers were needed");
+    found
+}
+
+const RELEASED: &str = "*1\r\n$2\r\n 1";
+const LEFT_OUT: &str = "*1\r\n$2\r\n -";
+const NONSENSE: &str = "*1\r\n$4\r\n odd";
+
+#[tokio::test]
+async fn a_release_is_answered_as_a_part_of_its_batch() {
+    assert_eq!(found([RELEASED]).await, Ok(Found::Ours));
+}
+
+/// What the batch has left out was not carried out.
+#[tokio::test]
+async fn a_release_that_its_batch_has_left_out_is_sent_by_itself() {
+    assert_eq!(found([LEFT_OUT, ":1"]).await, Ok(Found::Ours));
+    assert_eq!(found([LEFT_OUT, ":0"]).await, Ok(Found::Gone));
+}
+
+/// The batch may have freed the lock: that it is gone then proves no loss.
+#[tokio::test]
+async fn a_release_whose_batch_has_no_proper_answer_is_sent_once_more() {
+    assert_eq!(found(["", ":1"]).await, Ok(Found::Ours));
+    assert_eq!(found(["", ":0"]).await, Ok(Found::Unclear));
+    assert_eq!(found([NONSENSE, RELEASED]).await, Ok(Found::Ours));
+    assert_eq!(found([NONSENSE, LEFT_OUT, ":-1"]).await, Ok(Found::Unclear));
+}
