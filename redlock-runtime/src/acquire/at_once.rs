@@ -31,7 +31,7 @@ pub(super) struct AtOnce<'a> {
     pub(super) may_wait: bool,
 }
 
-/// The answer that another owner has one of the keys.
+/// What came of the command: another owner has one of the keys, or there was no answer.
 pub(super) struct Refusal {
     /// In the order of keys.
     pub(super) key_index: usize,
@@ -47,7 +47,7 @@ impl Refusal {
 
 impl AtOnce<'_> {
     /// Acquires all of them over `route`. `Err`: they have to be acquired one after another; with
-    /// the answer, if there was one. `is_polled`: the caller itself polls this future.
+    /// what came of the command, if it was sent. `is_polled`: the caller itself polls this future.
     ///
     /// Cancel safe: if the future is dropped, whatever the command acquired is freed in the
     /// background.
@@ -111,12 +111,11 @@ impl AtOnce<'_> {
         let is_given_up = now >= observed.gives_up_at(started, self.engine.outage_wait);
         // A release that nobody awaits may have been overtaken. Each key by itself heeds that.
         let is_over = !self.may_wait && !are_leaving;
-        let is_busy = observed.is_busy();
         let refusal = Refusal { key_index, observed };
         if is_given_up || is_over {
             return Ok(Err(refusal.error(self.keys[key_index], Span { started, now })));
         }
-        Err(is_busy.then_some(refusal))
+        Err(Some(refusal))
     }
 
     /// Other callers wait meanwhile. `None`: some came before, or a release that is on its way over

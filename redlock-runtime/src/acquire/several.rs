@@ -134,7 +134,7 @@ impl SeveralKeys {
 
     /// A task acquires the keys, so that a caller that is not polled does not keep some of them
     /// while others could be had. If the caller goes away, the task drops what it has.
-    /// `was_tried`: not with one command again, which was answered with `refusal`.
+    /// `was_tried`: not with one command again; `refusal` is what came of it.
     async fn on_executor(
         self: &Arc<Self>,
         was_tried: bool,

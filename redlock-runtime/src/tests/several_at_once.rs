@@ -260,3 +260,16 @@ async fn what_a_call_was_told_of_a_key_that_it_has_by_now_is_not_its_error() {
     let error = waiting.await.unwrap().unwrap_err();
     assert!(error.is_unavailable() && error.key() == Some("b"), "{error}");
 }
+
+/// No other key has used up the time.
+#[tokio::test(start_paused = true)]
+async fn a_command_without_an_answer_is_not_blamed_on_other_keys() {
+    for wait in [Wait::Never, Wait::AtMost(SECOND * 3 / 10), Wait::AtMost(SECOND)] {
+        let (server, redlock) = server();
+        server.next("acquire_all", vec![Fate::LostRequest; 100]);
+        server.next("acquire", vec![Fate::LostRequest; 100]);
+        let error = redlock.lock_all(KEYS).wait(wait).acquire().await.unwrap_err();
+        assert!(error.is_unavailable() && error.key() == Some("a"), "{error}");
+        assert!(!error.to_string().contains("other keys"), "{wait:?}: {error}");
+    }
+}
