@@ -70,6 +70,8 @@ fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
 
 /// For how long the answer is awaited: this keeps a connection open that does not answer.
 const RECOGNITION: Duration = Duration::from_secs(5);
+/// When a server is asked again that cannot answer for now, as it runs a script or loads its data.
+const ASKED_AGAIN: Duration = Duration::from_millis(200);
 
 /// Asks which process answers a connection. The commands of the connection do not wait for that:
 /// if it leads to another process than a newer one does, it is left as soon as it has answered.
@@ -80,7 +82,17 @@ fn recognize(
 ) {
     tokio::spawn(async move {
         let mut command = redis::cmd("INFO");
-        let asked = command.arg("server").query_async::<String>(&mut connection);
+        command.arg("server");
+        let asked = async {
+            loop {
+                match command.query_async::<String>(&mut connection).await {
+                    Err(error) if matches!(error.code(), Some("BUSY" | "LOADING")) => {
+                        sleep(ASKED_AGAIN).await;
+                    }
+                    answer => return answer,
+                }
+            }
+        };
         let info = match timeout(RECOGNITION, asked).await {
             Ok(Ok(info)) => info,
             Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
@@ -97,7 +109,7 @@ fn recognize(
 mod tests {
     use super::*;
     use crate::backend::redis::commands::exclusive::release;
-    use crate::backend::redis::connection::{Scripted, SharedConnection, unidentified};
+    use crate::backend::redis::connection::{Scripted, SharedConnection, bulk, unidentified};
 
     /// The first connect takes longer than the second one.
     #[derive(Default)]
@@ -129,6 +141,32 @@ mod tests {
         links[0].discard_older(source.last_made());
         links[1].discard_older(source.last_made());
         assert_eq!(links.map(|link| link.is_connected()), [false, true]);
+    }
+
+    /// Another process has the address from the second connect on. It is busy at first.
+    #[derive(Default)]
+    struct Moved(AtomicU64);
+
+    impl Source for Moved {
+        type Connection = Scripted;
+
+        async fn connect(&self) -> RedisResult<Scripted> {
+            Ok(match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Scripted::new([&bulk("run_id:a")]),
+                _ => Scripted::new(["-BUSY in a script", "-LOADING", &bulk("run_id:b")]),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_busy_is_asked_again_who_it_is() {
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+        let source = IdentifiedSource::new(Moved::default(), "n".into(), &identity);
+        let first = source.connect().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let second = source.connect().await.unwrap();
+        tokio::time::sleep(2 * RECOGNITION).await;
+        assert!(first.met().superseded.is_set() && !second.met().superseded.is_set());
     }
 
     /// Connects, and answers, slowly, so that a second attempt to connect joins the first one.
