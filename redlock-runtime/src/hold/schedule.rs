@@ -6,6 +6,9 @@ use crate::clock::Moment;
 /// two.
 const WIDTH: usize = 4;
 
+/// The memory of more slots is given back when there is no entry any more.
+const KEPT: usize = 1024;
+
 /// Entries ordered by the moment at which each is due: a heap that knows where each entry is.
 ///
 /// The caller of `insert` keeps the returned slot index. Every operation is O(log n), and O(1) for
@@ -75,8 +78,13 @@ impl<T> Schedule<T> {
             let position = self.rise(position);
             self.sink(position);
         }
-        self.free.push(place);
-        self.slots[place].value.take()
+        let removed = self.slots[place].value.take();
+        if self.heap.is_empty() && self.slots.len() > KEPT {
+            self.drain();
+        } else {
+            self.free.push(place);
+        }
+        removed
     }
 
     /// The entry that is due next, and when.
@@ -186,6 +194,22 @@ mod tests {
         assert_eq!(schedule.drain(), ['b']);
         assert_eq!(schedule.insert(3, at(20), 'c'), place);
         assert_eq!((schedule.remove(2, place), due(&schedule, 20)), (None, Some('c')));
+    }
+
+    #[test]
+    fn the_memory_of_a_crowd_is_given_back_behind_it() {
+        let mut schedule = Schedule::new();
+        let crowd: Vec<_> =
+            (0..=KEPT as u64).map(|id| (id, schedule.insert(id, at(id), id))).collect();
+        for (id, place) in &crowd {
+            assert!(schedule.slots.capacity() > KEPT);
+            assert_eq!(schedule.remove(*id, *place), Some(*id));
+        }
+        assert_eq!(schedule.slots.capacity() + schedule.heap.capacity(), 0);
+        let (id, place) = crowd[KEPT];
+        assert_eq!(schedule.remove(id, place), None);
+        let place = schedule.insert(9_999, at(1), 9_999);
+        assert_eq!(schedule.remove(9_999, place), Some(9_999));
     }
 
     /// Thousands of steps, each compared with the same step in a sorted map.
