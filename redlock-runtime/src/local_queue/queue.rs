@@ -20,6 +20,9 @@ use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::mutex::Mutex;
 
+/// The memory of more queues is given back when there is none any more.
+const KEPT: usize = 1024;
+
 /// The queues of one client.
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
@@ -323,6 +326,9 @@ impl Drop for QueueHandle {
         let is_ours = queues.get(&place).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
         if is_ours && self.queue.handles.load(Ordering::Acquire) == 0 {
             let forgotten = queues.remove(&place);
+            if queues.is_empty() && queues.capacity() > KEPT {
+                queues.shrink_to_fit();
+            }
             drop(queues);
             drop(forgotten);
         }

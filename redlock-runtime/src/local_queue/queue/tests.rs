@@ -97,6 +97,16 @@ fn an_empty_queue_leaves_nothing_behind() {
     assert!(queues.shared.queues.lock().is_empty());
 }
 
+#[test]
+fn the_memory_of_many_queues_is_given_back_behind_them() {
+    let queues = LocalQueues::new(1);
+    let join = |number: usize| queues.join(&key(&number.to_string()), Kind::Exclusive, None);
+    let handles: Vec<_> = (0..=KEPT).map(join).collect();
+    assert!(queues.shared.queues.lock().capacity() > KEPT);
+    drop(handles);
+    assert_eq!(queues.shared.queues.lock().capacity(), 0);
+}
+
 /// Of two handles that are dropped at the same time, one must see that it is the last.
 #[test]
 fn whoever_leaves_last_leaves_nothing_behind() {
