@@ -11,15 +11,16 @@ use crate::template::{self, Template};
 
 /// A template in which an argument is named in a way that is not a placeholder.
 pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error> {
-    in_brackets(template, names).or_else(|| behind_sign(template, names))
+    let values = || template.parts.iter().filter_map(Part::expr).map(ToTokens::to_token_stream);
+    let is_read =
+        |name: &&Ident| values().any(|value| hygiene::mentions(value, std::slice::from_ref(*name)));
+    let unread: Vec<Ident> = names.iter().filter(|name| !is_read(name)).cloned().collect();
+    in_brackets(template, &unread).or_else(|| behind_sign(template, &unread))
 }
 
 /// A template in which `:id`, `$id` or `#id` names an argument that no placeholder reads. Behind a
 /// word, `:` and `#` are delimiters: `stock:id` is ordinary text.
-fn behind_sign(template: &Template, names: &[Ident]) -> Option<Error> {
-    let values = || template.parts.iter().filter_map(Part::expr).map(ToTokens::to_token_stream);
-    let is_read =
-        |name: &Ident| values().any(|value| hygiene::mentions(value, std::slice::from_ref(name)));
+fn behind_sign(template: &Template, unread: &[Ident]) -> Option<Error> {
     let mut before = None;
     let found = template.parts.iter().find_map(|part| {
         let Part::Text(text) = part else {
@@ -30,7 +31,7 @@ fn behind_sign(template: &Template, names: &[Ident]) -> Option<Error> {
             let before = text[..at].chars().next_back().or(before);
             let joins = |c| is_word(c) && sign != "$" || [':', '$', '#'].contains(&c);
             let word = first_word(&text[at + sign.len()..]);
-            let names_one = || names.iter().any(|name| name.unraw() == word && !is_read(name));
+            let names_one = || unread.iter().any(|name| name.unraw() == word);
             (!before.is_some_and(joins) && names_one()).then_some((sign, word))
         });
         before = text.chars().next_back();
@@ -48,19 +49,29 @@ fn behind_sign(template: &Template, names: &[Ident]) -> Option<Error> {
 /// Stands for the text of a placeholder, of which nothing is known but that it is a word.
 const VALUE: char = 'v';
 
-/// A template without placeholders in which `{id}`, or the `<id>` of `<<id>>`, names an argument,
-/// whether it is closed or not.
-fn in_brackets(template: &Template, names: &[Ident]) -> Option<Error> {
-    let [Part::Text(text)] = template.parts.as_slice() else { return None };
-    let (close, inner, shown) = [('{', "{", '}', "}"), ('<', "<<", '>', ">>")]
-        .into_iter()
-        .find_map(|(open, opened, close, closed)| match named(text, open, close, names) {
-            Some(inner) => Some((close, inner, [opened, inner, closed].concat())),
-            None => unclosed(text, open, close, names)
-                .map(|inner| (close, inner, [opened, inner].concat())),
-        })?;
+/// A template in which `{id}`, or the `<id>` of `<<id>>`, names an argument that no placeholder
+/// reads; without placeholders, whether it is closed or not.
+fn in_brackets(template: &Template, unread: &[Ident]) -> Option<Error> {
+    let is_alone = template.parts.len() == 1;
+    let texts = template.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text),
+        Part::Value(_) => None,
+    });
+    let brackets = [('{', "{", '}', "}"), ('<', "<<", '>', ">>")];
+    let in_text = |text: &String| {
+        brackets.into_iter().find_map(|(open, opened, close, closed)| {
+            match named(text, open, close, unread) {
+                Some(inner) => Some((close, inner.to_owned(), [opened, inner, closed].concat())),
+                None if !is_alone => None,
+                None => unclosed(text, open, close, unread)
+                    .map(|inner| (close, inner.to_owned(), [opened, inner].concat())),
+            }
+        })
+    };
+    let (close, inner, shown) = texts.into_iter().find_map(in_text)?;
+    let sharing = if is_alone { "all calls" } else { "calls that differ in it only" };
     let message = format!(
-        "`{shown}` is plain text in a template, so that all calls would share one lock; write \
+        "`{shown}` is plain text in a template, so that {sharing} would share one lock; write \
          `<{inner}>`. Where {} are meant, give the key as an expression, such as a constant",
         if close == '}' { "the braces" } else { "the brackets" }
     );
@@ -153,5 +164,12 @@ mod tests {
             assert!(message.starts_with(shown), "{template}: {message}");
         }
         assert_eq!(trap("x{ééé}"), None);
+        for (template, shown) in [("{id}-<n>", "`{id}`"), ("<n>-<<id>>", "`<<id>>`")] {
+            let message = trap(template).unwrap_or_default();
+            assert!(message.starts_with(shown), "{template}: {message}");
+        }
+        for template in ["{id}-<id>", "{stock}-<n>", "{<n>}<n>", "{id<n>}"] {
+            assert_eq!(trap(template), None, "{template}");
+        }
     }
 }
