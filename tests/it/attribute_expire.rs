@@ -96,9 +96,12 @@ async fn the_default_is_the_clients() {
 async fn a_value_out_of_range_is_an_error_of_the_call() {
     let redlock = client().await;
     for lease in [Duration::ZERO, ms(4), secs(366 * 24 * 3600)] {
-        let error = argument(&redlock, lease).await.unwrap_err();
-        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-        assert!(error.to_string().contains("`expire`"), "{error}");
+        // Also of one that re-enters, which takes no lease.
+        let inside = redlock.lock("k").run(argument(&redlock, lease)).await.unwrap();
+        for error in [argument(&redlock, lease).await, inside].map(Result::unwrap_err) {
+            assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+            assert!(error.to_string().contains("`expire`"), "{error}");
+        }
     }
 }
 

@@ -156,19 +156,20 @@ impl Stage {
         engine.check_process()?;
         let min_hold = spec.stated.min_hold.unwrap_or_default();
         let kind = engine.check_kind(spec.kind()?, min_hold)?;
+        // Checked in a call that re-enters as well, which may go to others than before.
+        let policy = redlock.policy().with(spec.stated)?;
         let text = match rendered {
             Rendered::One(text) => text,
             Rendered::Several(names) => {
                 kind.check_several(min_hold)?;
-                return self.begin_several(spec, &names, &redlock);
+                return self.begin_several(spec, &names, &redlock, policy);
             }
         };
         // The key of a hold has been checked before.
         if let Some(held) = reentrancy::find(engine.id, &text) {
-            return self.begin_within(spec, held, kind, &text, &redlock);
+            return self.begin_within(spec, held, kind, &text, engine, policy);
         }
         let key = LockKey::new(redlock.prefix(), &text)?;
-        let policy = redlock.policy().with(spec.stated)?;
         let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, future: acquire::start(engine, order) };
         Ok(())
@@ -180,15 +181,15 @@ impl Stage {
         spec: Spec,
         names: &[Cow<'static, str>],
         redlock: &Redlock,
+        policy: Policy,
     ) -> Result<(), LockError> {
         let engine = redlock.engine();
         let (key, further) = key::in_order(redlock.prefix(), names)?;
         let names = std::iter::once(&key).chain(&further).map(LockKey::name);
         let kind = Kind::Exclusive;
         if let Some(held) = reentrancy::find_all(engine.id, names)? {
-            return self.begin_within(spec, held, kind, key.name(), redlock);
+            return self.begin_within(spec, held, kind, key.name(), engine, policy);
         }
-        let policy = redlock.policy().with(spec.stated)?;
         let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, future: acquire::start_all(engine, order, further) };
         Ok(())
@@ -201,7 +202,8 @@ impl Stage {
         held: Held,
         kind: Kind,
         key: &str,
-        redlock: &Redlock,
+        engine: &Arc<Engine>,
+        policy: Policy,
     ) -> Result<(), LockError> {
         if !spec.is_reentrant {
             return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
@@ -210,8 +212,7 @@ impl Stage {
         if let Some(reentry) = held.enter_now() {
             self.reenter(spec, reentry);
         } else {
-            let wait = redlock.policy().with(spec.stated)?.wait();
-            let entering = held.wait_for_turn(redlock.engine(), wait, key);
+            let entering = held.wait_for_turn(engine, policy.wait(), key);
             *self = Self::Entering { spec, entering };
         }
         Ok(())
