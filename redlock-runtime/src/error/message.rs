@@ -101,9 +101,10 @@ impl LockError {
             ),
             Self::AlreadyHeld { key, with } if !with.is_empty() => write!(
                 f,
-                "lock `{key}` is already held by this task, and {} wanted with it; taking a part \
-                 of several keys later could be a deadlock. Take all of them together further out \
-                 (`lock_all`), or release `{key}` before",
+                "lock `{key}` is already held by this task, and {} wanted with it; several keys \
+                 are re-entered only where one call holds all of them, and taking a part of them \
+                 later could be a deadlock. Take all of them together further out (`lock_all`), \
+                 or release `{key}` before",
                 Wanted(with)
             ),
             Self::AlreadyHeld { key, .. } => write!(
@@ -202,6 +203,10 @@ fn advice(reason: LostReason) -> &'static str {
         LostReason::Stolen => "another owner took the key over; fencing tokens tell the two apart",
         LostReason::Unreachable => "check the connection to redis, or choose a longer `expire`",
         LostReason::Released => "the holder released it",
+        LostReason::OuterReleased => {
+            "a call inside of a hold, also one that was spawned with `Lease::scope`, has to end \
+             before the call around it does"
+        }
         LostReason::Forked => "a child of a fork takes locks of its own",
     }
 }
