@@ -45,6 +45,9 @@ pub enum LostReason {
     Forked,
     /// Its holder released it: nothing was lost.
     Released,
+    /// Its holder, a call around this one, released it while this one was in the middle of its
+    /// body, which was stopped.
+    OuterReleased,
 }
 
 impl fmt::Display for LostReason {
@@ -56,6 +59,7 @@ impl fmt::Display for LostReason {
             Self::Unreachable => "no renewal was confirmed in time",
             Self::Forked => "the process that holds it was forked",
             Self::Released => "it was released",
+            Self::OuterReleased => "the call around this one released it",
         })
     }
 }

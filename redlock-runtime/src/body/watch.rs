@@ -14,6 +14,8 @@ use crate::shield::tell;
 /// Polls steps of a body only while its lease holds.
 pub(crate) struct Watch {
     link: Arc<HoldLink>,
+    /// The body has been polled.
+    has_begun: bool,
     /// Wakes the task when the lease ends, though the body itself may never wake again. `None`: the
     /// body has not waited for anything yet.
     over: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
@@ -27,7 +29,7 @@ impl fmt::Debug for Watch {
 
 impl Watch {
     pub(crate) fn new(link: Arc<HoldLink>) -> Self {
-        Self { link, over: None }
+        Self { link, has_begun: false, over: None }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -49,6 +51,7 @@ impl Watch {
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, LockError>> {
         self.may_go_on()?;
+        self.has_begun = true;
         let progress = self.link.run_within(|| step(cx));
         if progress.is_ready() {
             // After a step that forked, both processes come here, and only the parent has the lock.
@@ -69,7 +72,8 @@ impl Watch {
     }
 
     fn may_go_on(&self) -> Result<(), LockError> {
-        let verdict = self.hold().check();
+        let of_body = |why: LockError| if self.has_begun { why.of_begun_body() } else { why };
+        let verdict = self.hold().check().map_err(of_body);
         if let Err(why) = &verdict {
             tell!(debug, key = self.hold().claim.key.name(), %why, "body stopped");
         }

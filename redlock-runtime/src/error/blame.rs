@@ -29,7 +29,8 @@ impl LockError {
     /// well; for [`InTask`](Self::InTask), [`Config`](Self::Config),
     /// [`NotInitialized`](Self::NotInitialized), [`AlreadyInitialized`](Self::AlreadyInitialized)
     /// and [`ForkedProcess`](Self::ForkedProcess); and for [`Lost`](Self::Lost) where the lock had
-    /// been released before. `docs/errors.md` has a table of all errors.
+    /// been released before. In a child that was forked in the middle of a body, the rest of the
+    /// step that forked has run. `docs/errors.md` has a table of all errors.
     ///
     /// ```
     /// use redlock::LockError;
@@ -70,5 +71,15 @@ impl LockError {
             | Self::ExpireTooShort { .. }
             | Self::BackgroundThread { .. } => false,
         }
+    }
+
+    /// The same error of a body that had begun: a part of its work may have been done.
+    pub(crate) fn of_begun_body(mut self) -> Self {
+        if let Self::Lost { reason, .. } = &mut self
+            && *reason == LostReason::Released
+        {
+            *reason = LostReason::OuterReleased;
+        }
+        self
     }
 }

@@ -93,8 +93,9 @@ pub enum LockError {
         while_holding: Box<Vec<String>>,
     },
 
-    /// The lease ended while the body ran, and the body was stopped; or a lease handle was used
-    /// after its lock had been released ([`LostReason::Released`]).
+    /// The lease ended while the body ran, and the body was stopped; or a lease handle was used, or
+    /// a call inside of the hold began, after the lock had been released
+    /// ([`LostReason::Released`]).
     #[non_exhaustive]
     Lost {
         /// The key, without the client's prefix.

@@ -75,6 +75,6 @@ pub(super) fn label(reason: LostReason) -> Option<&'static str> {
         LostReason::Stolen => Some("stolen"),
         LostReason::Unreachable => Some("unreachable"),
         LostReason::Forked => Some("forked"),
-        LostReason::Released => None,
+        LostReason::Released | LostReason::OuterReleased => None,
     }
 }

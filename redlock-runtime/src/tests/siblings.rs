@@ -351,3 +351,29 @@ async fn who_waits_for_a_turn_is_told_at_once_that_the_lease_is_lost() {
         other => panic!("{other}"),
     }
 }
+
+/// What it has done by then stays done: the error does not say that nothing was.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_stopped_by_the_end_of_the_call_around_it_has_done_a_part_of_its_work() {
+    let (redlock, _fake) = fake();
+    let stock = Stock::default();
+    for is_cancelled in [false, true] {
+        let (spawned, sale) = tokio::sync::oneshot::channel();
+        let order = redlock.lock("k").run(async {
+            let (redlock, stock) = (redlock.clone(), stock.clone());
+            let lease = Lease::current().unwrap();
+            let sell = async move { stock.sell(&redlock).await };
+            spawned.send(tokio::spawn(lease.scope(Box::pin(sell)))).unwrap();
+            tokio::time::sleep(if is_cancelled { 60 * SECOND } else { SECOND / 2 }).await;
+        });
+        assert_eq!(timeout(SECOND / 2, order).await.is_err(), is_cancelled);
+        let error = sale.await.unwrap().await.unwrap().unwrap_err();
+        assert!(error.is_lost() && !error.is_caller_error(), "{error}");
+        assert!(error.to_string().contains("the call around this one"), "{error}");
+        // One that had not begun has done nothing.
+        let late = redlock.lock("k").run(async { Lease::current().unwrap() }).await.unwrap();
+        let never = late.check().unwrap_err();
+        assert!(!never.is_lost() && never.is_caller_error(), "{never}");
+    }
+    assert_eq!(stock.sold(), 0);
+}

@@ -42,7 +42,7 @@ fn each_error_is_of_one_sort_at_most() {
         unavailable("k", &[NodeErrorKind::NoReply]),
         LockError::TooManyWaiters { key: "k".into() },
     ];
-    let over = [lost(LostReason::Expired), lost(LostReason::Stolen)];
+    let over = [LostReason::Expired, LostReason::Stolen, LostReason::OuterReleased].map(lost);
     let other = [lost(LostReason::Released), LockError::NotInitialized];
     let sorts = |error: &LockError| (error.is_busy(), error.is_unavailable(), error.is_lost());
     assert!(busy.iter().all(|error| sorts(error) == (true, false, false)));
