@@ -83,8 +83,10 @@ pub enum Released {
     Expired,
     /// The key belonged to another owner, and was left alone.
     Stolen,
-    /// This owner no longer holds the lock, and it is unknown since when: the release was
-    /// sent twice because the connection broke under it, and only the second one was answered. Most
-    /// likely the first one freed the lock, or handed it to the next waiter.
+    /// This owner no longer holds the lock, and it is unknown since when. Either the release was
+    /// sent twice because the connection broke under it, and only the second one was answered: most
+    /// likely the first one freed the lock, or handed it to the next waiter. Or the lease held when
+    /// its holder let go of it, and the answer took until after its end: most likely it has run
+    /// out meanwhile.
     Unknown,
 }

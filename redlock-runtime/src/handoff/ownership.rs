@@ -162,10 +162,11 @@ impl Ownership {
         // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked
         // for a shorter lease, and one that arrives late would cut the lease of the next caller.
         let pass_on_at = (is_held && !self.hold.has_min_hold()).then_some(now);
+        let held_until = is_held.then(|| self.hold.may_end_at());
         let held = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
         held.filter_map(move |held| {
             let task = self.let_go_of(held, pass_on_at)?;
-            Some(ReleaseTask { retain_until, ..task })
+            Some(ReleaseTask { retain_until, held_until, ..task })
         })
     }
 

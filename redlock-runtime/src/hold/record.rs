@@ -215,6 +215,12 @@ impl Hold {
         self.ledger.lock().confirmed
     }
 
+    /// From here on the server may have ended the last confirmed lease by itself.
+    pub(crate) fn may_end_at(&self) -> Moment {
+        let ConfirmedLease { sent, lease } = self.confirmed();
+        validity::deadline(sent, lease).max(self.retained_until.unwrap_or(Moment::ZERO))
+    }
+
     /// When the last lease ends on the server at the latest, even if an unanswered renewal was
     /// carried out.
     pub(crate) fn server_end(&self) -> Moment {

@@ -29,6 +29,9 @@ pub(crate) struct ReleaseTask {
     pub(crate) leftovers: Leftovers,
     /// The end of `min_hold`: until then the lock stays taken.
     pub(crate) retain_until: Option<Moment>,
+    /// The lease held when its holder let go of it. From this moment on the server may have ended
+    /// it by itself: what the release finds then proves no loss.
+    pub(crate) held_until: Option<Moment>,
     /// From this moment on the server has dropped the lease by itself.
     pub(crate) until: Moment,
     /// An earlier attempt was not answered.
@@ -57,6 +60,7 @@ impl ReleaseTask {
             unused: tenure.unused(),
             leftovers: tenure.leftovers(),
             retain_until: None,
+            held_until: None,
             until,
             is_unknown: false,
             reply: None,
@@ -137,12 +141,16 @@ impl ReleaseTask {
     }
 
     pub(crate) fn finish(self, found: Found) -> Released {
+        let has_ended = |at: Moment| self.engine.clock().now() >= at;
         let released = match found {
             Found::Ours => Released::Released,
             Found::Unclear => Released::Unknown,
             // An earlier attempt that was never answered may have freed the lock, or handed it
             // over.
             Found::Gone | Found::Stolen if self.is_unknown => Released::Unknown,
+            Found::Gone | Found::Stolen if self.held_until.is_some_and(has_ended) => {
+                Released::Unknown
+            }
             Found::Gone => Released::Expired,
             Found::Stolen => Released::Stolen,
         };
@@ -168,7 +176,9 @@ impl ReleaseTask {
     pub(crate) fn give_up(self, fault: Fault) {
         let nodes = fault.nodes_text();
         let key = self.claim.key.name();
-        if executor::admits(&self.engine.reports, Topic::Unreleased, "") {
+        if !fault.ends_releases() {
+            tell!(debug, key, %nodes, "lock was not released before its lease ended");
+        } else if executor::admits(&self.engine.reports, Topic::Unreleased, "") {
             tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
         } else {
             tell!(debug, key, %nodes, "lock could not be released; it is free when its lease ends");

@@ -245,3 +245,34 @@ async fn a_lock_that_others_compete_for_is_released_outside_of_batches() {
     queue.state().contend();
     assert!(!task.may_join());
 }
+
+/// The server stands still from before the renewal: the lease held to the end of the body, and has
+/// run out when the release arrives.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ran_out_before_its_release_arrived_was_not_lost() {
+    for thief in [None, Some("thief")] {
+        let (redlock, fake) = fake();
+        let guard = redlock.lock("k").expire(SECOND).acquire().await.unwrap();
+        fake.next_renews(vec![Fate::LostRequest; 100]);
+        fake.next_releases([Fate::Late(SECOND / 2)]);
+        tokio::time::sleep(SECOND * 8 / 10).await;
+        guard.check().unwrap();
+        let released = tokio::spawn(guard.release());
+        tokio::time::sleep(SECOND * 3 / 10).await;
+        assert_eq!(fake.store.owner("k"), None, "it has run out");
+        if let Some(thief) = thief {
+            fake.store.set("k", thief, 60 * SECOND);
+        }
+        assert_eq!(released.await.unwrap().unwrap(), Released::Unknown);
+    }
+}
+
+/// Within its lease, nobody else may have the key.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_gone_before_its_lease_ends_was_lost() {
+    let (redlock, fake) = fake();
+    let guard = redlock.lock("k").expire(SECOND).acquire().await.unwrap();
+    tokio::time::sleep(SECOND / 2).await;
+    fake.store.remove("k");
+    assert_eq!(guard.release().await.unwrap(), Released::Expired);
+}
