@@ -66,12 +66,20 @@ impl<S: Source> Route<S> {
             let why = diagnose(&self.core.name, &error);
             if why.broke() {
                 self.core.health.broke();
+            }
+            if why.discard {
                 self.calls.discard(loan);
             }
             MayHaveRun(was_cut || why.may_have_run())
         })?;
-        let found = exclusive::release::decode(&value).filter(|_| !loan.is_superseded());
-        let found = found.ok_or(MayHaveRun(true))?;
+        let Some(found) = exclusive::release::decode(&value) else {
+            // The next reply on this connection may be just as wrong.
+            self.calls.discard(loan);
+            return Err(MayHaveRun(true));
+        };
+        if loan.is_superseded() {
+            return Err(MayHaveRun(true));
+        }
         loan.heard();
         self.core.health.heard();
         self.core.queue_denial.allowed();

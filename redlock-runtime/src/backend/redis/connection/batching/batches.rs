@@ -12,12 +12,13 @@ use deadpool_redis::redis::{RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
+use tokio::time::timeout;
 
 use super::sent::{BatchReply, Caller, Callers, Knows, SentBatch, yield_to_others};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::exclusive::batch;
 use crate::backend::redis::commands::{Part, PartAnswer, Verb};
-use crate::backend::redis::connection::diagnose;
+use crate::backend::redis::connection::{LONGEST_SILENCE, diagnose};
 use crate::denial::Denial;
 use crate::error::NodeErrorKind;
 use crate::mutex::Mutex;
@@ -217,8 +218,10 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Tells the server the script. Not with the commands of a batch: a clean-up of one of them may
     /// have come meanwhile, and has to come after it.
     async fn introduce(&self) {
-        let nothing = batch::invocation(&[]);
-        if let Err(error) = nothing.run_text(&mut self.connection.clone()).await {
+        let (nothing, mut connection) = (batch::invocation(&[]), self.connection.clone());
+        // A connection that is silent is not kept for this.
+        let told = timeout(LONGEST_SILENCE, nothing.run_text(&mut connection)).await;
+        if let Ok(Err(error)) = told {
             self.note_denial(&error);
         }
     }
@@ -267,8 +270,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     }
 
     /// Sends a command that its batch has left out, or may have: `was_cut`. A release leaves at
-    /// once: nobody may await its answer. An acquire is sent by its caller, who may have gone, and
-    /// have begun its clean-up.
+    /// once, though nobody may poll for its answer, which is not waited for when its caller has
+    /// gone. An acquire is sent by its caller, who may have gone, and have begun its clean-up.
     fn send_alone(self: &Arc<Self>, caller: Caller, was_cut: bool) {
         if caller.part.verb == Verb::Acquire {
             shielded(|| drop(caller.answer.send(PartAnswer::Alone { was_cut })));
@@ -279,8 +282,11 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         self.send_now();
         let mut connection = self.connection.clone();
         self.home.spawn(async move {
-            let reply = release.run(&mut connection).await;
-            callers.tell(was_cut, std::iter::once(Some(reply)));
+            let run = async move { release.run(&mut connection).await.map(Some) };
+            let mut reply: BatchReply = Box::pin(run);
+            if let Some(reply) = poll_fn(|cx| callers.poll_reply(&mut reply, cx)).await {
+                callers.tell(was_cut, std::iter::once(reply.transpose()));
+            }
         });
     }
 }
