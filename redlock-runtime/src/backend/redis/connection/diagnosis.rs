@@ -168,12 +168,15 @@ fn without_code(detail: &str) -> NodeErrorKind {
     }
 }
 
-/// The error code. If a script failed on an older server, the code is inside of its message.
+/// The error code. If a script failed on an older server, the code is inside of its message:
+/// `ERR Error running script ..: @user_script: 143: -READONLY ..`, or, if the script has passed on
+/// what one of its commands was told, `@user_script: 143: -READONLY ..`.
 fn code(error: &RedisError) -> Option<&str> {
     const WRAPPED: [&str; 7] =
         ["WRONGTYPE", "OOM", "READONLY", "NOREPLICAS", "NOPERM", "MISCONF", "CLUSTERDOWN"];
     let code = error.code();
-    if matches!(code, Some("ERR")) && detail(error).contains("script") {
+    let is_of_script = code.is_some_and(|code| code.starts_with("@user_script"));
+    if is_of_script || matches!(code, Some("ERR")) && detail(error).contains("script") {
         let inner = WRAPPED.into_iter().find(|inner| detail(error).contains(inner));
         return inner.or(code);
     }

@@ -33,6 +33,8 @@ fn what_time_mends_is_tried_again_on_the_same_connection() {
         ("ERR Error running script: -MISCONF Redis is configured", CannotPersist),
         ("ERR Error running script: -NOREPLICAS Not enough", NoReplicas),
         ("ERR Error running script: -CLUSTERDOWN down", Cluster),
+        ("@user_script: 143: -MISCONF Redis is configured", CannotPersist),
+        ("@user_script: 143: -NOREPLICAS Not enough", NoReplicas),
     ] {
         let Diagnosis { error, discard, is_final, .. } = said(words);
         assert_eq!((error.kind(), discard, is_final), (kind, false, false), "{words}");
@@ -50,6 +52,8 @@ fn what_somebody_must_mend_is_final() {
         ("ERR Error running script: -OOM command not allowed", OutOfMemory),
         ("WRONGTYPE Operation against a key", WrongType),
         ("ERR Error running script: -WRONGTYPE Operation", WrongType),
+        ("@user_script: 143: -OOM command not allowed", OutOfMemory),
+        ("@user_script: 143: -WRONGTYPE Operation", WrongType),
         ("MOVED 1234 127.0.0.1:7001", Cluster),
         ("ASK 1234 127.0.0.1:7001", Cluster),
         ("CROSSSLOT Keys in request", Cluster),
@@ -67,6 +71,7 @@ fn a_connection_that_leads_to_the_wrong_place_is_given_up() {
     for (words, kind, is_final) in [
         ("READONLY You can't write against a read only replica", ReadOnly, false),
         ("ERR Error running script: -READONLY You can't write", ReadOnly, false),
+        ("@user_script: 143: -READONLY You can't write", ReadOnly, false),
         ("MASTERDOWN Link with MASTER is down", ReadOnly, false),
         ("UNBLOCKED force unblock from blocking operation", ReadOnly, false),
         ("NOAUTH Authentication required", Authentication, true),
