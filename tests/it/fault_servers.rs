@@ -5,7 +5,7 @@ use redlock::{LockError, LostReason, NodeErrorKind as Kind, Redlock, Released, W
 use crate::fault_kit::{
     LONG, NOISE, assert_unavailable, builder, client, node_error, nothing_left,
 };
-use crate::support::{Proxy, Server, capture, eventually, ms, secs};
+use crate::support::{Masters, Proxy, Server, capture, eventually, ms, secs, unique_prefix};
 
 /// The least a lock user needs (RELIABILITY.md 7).
 const MINIMAL: &str = "-@all +eval +evalsha +script|load +set +get +mget +del +pexpire +pttl +time \
@@ -123,17 +123,20 @@ async fn out_of_memory_hands_locks_to_those_who_wait() {
     let shared = redlock.lock("shared").acquire().await.unwrap();
     let writer = redlock.lock("written").acquire().await.unwrap();
     let several = redlock.lock_all(["one", "two"]).acquire().await.unwrap();
+    let last = redlock.lock("last").acquire().await.unwrap();
+    let all = ["first", "last"];
     let waiters = [
+        tokio::spawn(other.lock_all(all).expire(secs(6)).wait(LONG).acquire()),
         tokio::spawn(other.lock("held").expire(secs(6)).wait(LONG).acquire()),
         tokio::spawn(other.lock("shared").read().expire(secs(6)).wait(LONG).acquire()),
         tokio::spawn(other.lock("two").expire(secs(6)).wait(LONG).acquire()),
     ];
-    for key in ["held", "shared", "two"] {
+    for key in ["last", "held", "shared", "two"] {
         let queue = format!("{{{prefix}{key}}}:queue");
         eventually(secs(15), || async { server.raw().int(&["LLEN", &queue]).await == 1 }).await;
     }
     server.raw().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    for guard in [held, shared] {
+    for guard in [last, held, shared] {
         assert_eq!(guard.release().await, Ok(Released::Released));
     }
     assert_eq!(several.release().await, Ok(Released::Released));
@@ -146,6 +149,21 @@ async fn out_of_memory_hands_locks_to_those_who_wait() {
     }
     assert_eq!(reader.release().await, Ok(Released::Released));
     nothing_left(&server.raw(), &prefix, secs(3)).await;
+}
+
+#[tokio::test]
+async fn out_of_memory_keeps_no_writer_of_several_masters_from_reading_on() {
+    let masters = Masters::start(3).await;
+    let urls: Vec<String> = masters.iter().map(Server::url).collect();
+    let builder = Redlock::builder().urls(urls).prefix(unique_prefix());
+    let redlock = builder.build().await.unwrap();
+    let writer = redlock.lock("k").acquire().await.unwrap();
+    for master in masters.iter() {
+        master.raw().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    }
+    let reader = writer.downgrade().await.unwrap();
+    reader.check().unwrap();
+    assert_eq!(reader.release().await, Ok(Released::Released));
 }
 
 /// A login with RESP3 is a command that may have been taken away, and the server repeats what it

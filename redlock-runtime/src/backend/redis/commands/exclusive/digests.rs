@@ -33,7 +33,7 @@ fn the_digests_are_pinned() {
         (&acquire::SCRIPT, "fea4f282d8ebb527762afe7bc94aef254274f2de"),
         (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
         (&batch::SCRIPT, "8061ea5c5a39bee651686c3abf11117dea110dd4"),
-        (&raise::SCRIPT, "99d11f0389ae2286f224f789304a737cdd69c59e"),
+        (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
         (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
         (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),

@@ -23,7 +23,7 @@ fn the_digests_are_pinned() {
         (&enqueue::SCRIPT, "75768a0a64e069ea571b791106a70c771e5f068b"),
         (&release::SCRIPT, "ca090bc25312f0b6032db27328fce24c72b4bbf1"),
         (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
-        (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
+        (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
         (&downgrade::SCRIPT, "e93b47e786e58be5d81ac6d6527badb61959e36e"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
