@@ -177,7 +177,7 @@ fn master(replicas: u64, topology: &Topology, report: &mut Report) {
         Topology::Masters(urls) if urls.len() > 1 || replicas == 0 => {
             return report.good("role", text);
         }
-        Topology::Cluster(_) => "set min-replicas-to-write on the servers",
+        Topology::Cluster(_) => "set min-replicas-to-write on the servers (Redis 7.0 or later)",
         _ => "use `min_replicas`",
     };
     report.doubtful(

@@ -197,7 +197,7 @@ impl Topology {
         if self.min_replicas.is_some() || self.restart_guard == Some(true) {
             return Err(LockError::config(
                 "`min_replicas` and `restart_guard` are not for `cluster`: its servers replace \
-                 each other by themselves; set `min-replicas-to-write` on them",
+                 each other by themselves; set `min-replicas-to-write` on them, from Redis 7.0 on",
             ));
         }
         let reports = Arc::clone(&options.reports);
