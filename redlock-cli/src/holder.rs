@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::owner_value::{OwnerValue, client, retained_by};
 
@@ -58,9 +58,24 @@ pub(crate) struct Record {
     pub(crate) members: BTreeMap<OwnerValue, Duration>,
     /// How many processes wait in the queue of this server.
     pub(crate) waiting: usize,
+    /// When the server has said so: what is left of a lease counts from then.
+    pub(crate) answered: Instant,
 }
 
 impl Record {
+    /// The record at a later moment, if no command changes it. `None`: the lock is free by then.
+    pub(crate) fn at(mut self, now: Instant) -> Option<Self> {
+        let age = now.saturating_duration_since(self.answered);
+        let rest = |left: Duration| left.checked_sub(age).filter(|left| !left.is_zero());
+        if let Some(left) = &mut self.left {
+            *left = rest(*left)?;
+        }
+        let member = |(owner, left)| Some((owner, rest(left)?));
+        self.members = self.members.into_iter().filter_map(member).collect();
+        self.answered = now;
+        Some(self)
+    }
+
     /// The owners, and what is left of their leases.
     pub(crate) fn owners(&self) -> Vec<(&OwnerValue, Option<Duration>)> {
         if Kind::of(self.value.text()).is_shared() {
@@ -206,7 +221,8 @@ mod tests {
 
     fn held(value: &str, secs: u64) -> Record {
         let left = Some(Duration::from_secs(secs));
-        Record { value: value.into(), left, members: BTreeMap::new(), waiting: 0 }
+        let (members, answered) = (BTreeMap::new(), Instant::now());
+        Record { value: value.into(), left, members, waiting: 0, answered }
     }
 
     fn read(members: &[(&str, u64)]) -> Record {
@@ -214,6 +230,27 @@ mod tests {
             |(owner, secs): &(&str, u64)| (OwnerValue::from(*owner), Duration::from_secs(*secs));
         let most = members.iter().map(|(_, secs)| *secs).max().unwrap_or(9);
         Record { members: members.iter().map(member).collect(), ..held("<readers>", most) }
+    }
+
+    #[test]
+    fn a_record_grows_old() {
+        let record = read(&[("a", 9), ("b", 5)]);
+        let after = |secs| record.clone().at(record.answered + Duration::from_secs(secs));
+        let seen = |secs| {
+            let record = after(secs)?;
+            let owners = record.owners().into_iter();
+            Some(owners.map(|(owner, left)| (owner.text().to_owned(), left)).collect::<Vec<_>>())
+        };
+        let left = |secs| Some(Duration::from_secs(secs));
+        assert_eq!(seen(0), Some(vec![("a".to_owned(), left(9)), ("b".to_owned(), left(5))]));
+        assert_eq!(seen(5), Some(vec![("a".to_owned(), left(4))]), "the lease of b is over");
+        assert_eq!(after(5).and_then(|record| record.left), left(4));
+        assert_eq!(after(9), None);
+        let twice = after(4).and_then(|again| again.at(record.answered + left(8)?));
+        assert_eq!(twice.and_then(|record| record.left), left(1), "no age counts twice");
+        let endless = Record { left: None, ..held("a", 9) };
+        let later = endless.answered + Duration::from_secs(99);
+        assert_eq!(endless.clone().at(later), Some(Record { answered: later, ..endless }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The records of locks, as `docs/protocol.md` describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redlock::__operator::{LockKeys, lock_keys};
 use redlock::deadpool_redis::redis::{self, Pipeline, Value};
@@ -102,7 +102,7 @@ fn ask<'a>(pipe: &'a mut Pipeline, keys: &LockKeys) -> &'a mut Pipeline {
     pipe.cmd("ZRANGE").arg(&keys.holders).arg(0).arg(-1).arg("WITHSCORES")
 }
 
-/// `None`: the key is gone.
+/// What the server has just said. `None`: the key is gone.
 fn record(node: &mut Node, replies: &[Value]) -> Result<Option<Record>, NodeError> {
     let [value, left, members] = replies else { return Ok(None) };
     let value: Option<Vec<u8>> = node.read(value)?;
@@ -113,7 +113,7 @@ fn record(node: &mut Node, replies: &[Value]) -> Result<Option<Record>, NodeErro
     let is_shared = Kind::of(value.text()).is_shared();
     let members = if is_shared { allowed(node.read(members))? } else { vec![] };
     let members = leases(members, left.unwrap_or_default());
-    Ok(Some(Record { value, left, members, waiting: 0 }))
+    Ok(Some(Record { value, left, members, waiting: 0, answered: Instant::now() }))
 }
 
 /// What is left of the leases of those who share a lock, of which the ends are known, in

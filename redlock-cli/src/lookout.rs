@@ -1,7 +1,7 @@
 //! One lock, looked at again and again: a server that is silent does not keep the others from being
 //! heard.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redlock::__operator::LockKeys;
 use tokio::task::JoinSet;
@@ -13,10 +13,7 @@ use crate::holder::Holder;
 use crate::node::Node;
 use crate::output::complain;
 use crate::servers::Servers;
-use crate::survey::{Survey, View, Voters};
-
-/// For how long a look waits where the servers that have answered are enough.
-const PATIENCE: Duration = Duration::from_secs(1);
+use crate::survey::{PATIENCE, Survey, View, Voters};
 
 /// The servers, each asked by a task of its own, which may outlast a look.
 pub(crate) struct Lookout {
@@ -70,7 +67,7 @@ impl Lookout {
         for server in 0..self.servers.len() {
             self.ask(server);
         }
-        let found = self.answers(begun + PATIENCE).await;
+        let found = self.answers().await;
         let views = self.servers.iter_mut().zip(found).map(|(server, view)| {
             let unanswered = || Err(Node::silence(&server.name).to_string());
             let view =
@@ -93,9 +90,10 @@ impl Lookout {
         });
     }
 
-    /// The answers to this look. It waits for all servers, but not for those that were silent
-    /// before, nor beyond `end`, where the others are enough.
-    async fn answers(&mut self, end: Instant) -> Vec<Option<View>> {
+    /// The answers to this look. Once those are enough, it waits for the other servers with
+    /// [`PATIENCE`], and not at all for those that were silent before.
+    async fn answers(&mut self) -> Vec<Option<View>> {
+        let mut end = None;
         let mut found: Vec<Option<View>> = self.servers.iter().map(|_| None).collect();
         loop {
             let good = found.iter().flatten().filter(|view| view.details.is_ok()).count();
@@ -106,6 +104,7 @@ impl Lookout {
             }
             let next = self.asked.join_next();
             let next = if is_enough {
+                let end = *end.get_or_insert_with(|| Instant::now() + PATIENCE);
                 timeout_at(end.into(), next).await.unwrap_or_default()
             } else {
                 next.await

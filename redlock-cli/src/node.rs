@@ -101,6 +101,12 @@ impl Node {
         operator::explain(name, &no_reply())
     }
 
+    /// The same, where its answer is no longer waited for. It connects again when it is asked next.
+    pub(crate) fn give_up(&mut self) -> NodeError {
+        self.connection = None;
+        Self::silence(&self.name)
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use redlock::__operator::{self as operator, LockKeys};
 use redlock::NodeError;
@@ -180,7 +181,8 @@ async fn take_away(
         }
         Ok::<_, NodeError>(best)
     };
-    for reply in survey.ask(take).await {
+    // Every server that can be told is waited for: a majority is enough to see, and not to release.
+    for reply in survey.ask(Duration::MAX, take).await {
         match reply {
             Ok(2) => done.push(Done::HandedOver),
             Ok(1) => done.push(Done::Released),

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use redlock::__operator::{LockKeys, lock_keys};
+use redlock::NodeError;
+use tokio::time::sleep;
 
 use crate::failure::{self, Failure};
 use crate::holder::{Holder, Record};
@@ -12,6 +15,9 @@ use crate::locks::{self, Details};
 use crate::node::Node;
 use crate::output::{complain, plain};
 use crate::servers::{Servers, Topology};
+
+/// For how long the other servers are waited for, once those that have answered are enough.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The servers that are asked, again and again by some commands.
 #[derive(Debug)]
@@ -66,10 +72,17 @@ impl Survey {
         (self.nodes, self.voters)
     }
 
-    /// Asks all servers at once. Their answers, in order.
-    pub(crate) async fn ask<T>(&mut self, ask: impl AsyncFn(&mut Node) -> T) -> Vec<T> {
+    /// Asks all servers at once. Their answers, in order. Once enough have answered well, the
+    /// others are waited for with this patience.
+    pub(crate) async fn ask<T>(
+        &mut self,
+        patience: Duration,
+        ask: impl AsyncFn(&mut Node) -> Result<T, NodeError>,
+    ) -> Vec<Result<T, NodeError>> {
+        let voters = self.voters;
         let mut asked: Vec<_> = self.nodes.iter_mut().map(|node| Box::pin(ask(node))).collect();
-        let mut answers: Vec<Option<T>> = asked.iter().map(|_| None).collect();
+        let mut answers: Vec<Option<Result<T, NodeError>>> = asked.iter().map(|_| None).collect();
+        let mut end = None;
         poll_fn(|cx| {
             for (asked, answer) in asked.iter_mut().zip(&mut answers) {
                 if answer.is_none()
@@ -78,10 +91,18 @@ impl Survey {
                     *answer = Some(told);
                 }
             }
-            if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+            if answers.iter().all(Option::is_some) {
+                return Poll::Ready(());
+            }
+            if !voters.is_enough(answers.iter().flatten().filter(|told| told.is_ok()).count()) {
+                return Poll::Pending;
+            }
+            end.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx)
         })
         .await;
-        answers.into_iter().flatten().collect()
+        drop(asked);
+        let answers = self.nodes.iter_mut().zip(answers);
+        answers.map(|(node, told)| told.unwrap_or_else(|| Err(node.give_up()))).collect()
     }
 
     pub(crate) fn keys(&self, name: &str) -> Result<LockKeys, Failure> {
@@ -105,9 +126,12 @@ impl Survey {
         let mut answers: Vec<BTreeMap<String, Record>> = Vec::new();
         let mut errors = Vec::new();
         let prefix = self.prefix.clone();
-        for answer in self.ask(async |node| locks::list(node, &prefix, pattern).await).await {
+        let told = self.ask(PATIENCE, async |node| locks::list(node, &prefix, pattern).await).await;
+        let now = Instant::now();
+        let held = |(name, record): (String, Record)| Some((name, record.at(now)?));
+        for answer in told {
             match answer {
-                Ok(found) => answers.push(found),
+                Ok(found) => answers.push(found.into_iter().filter_map(held).collect()),
                 Err(error) => errors.push(error.to_string()),
             }
         }
@@ -128,15 +152,21 @@ impl Survey {
         name: &str,
     ) -> Result<(Option<Holder>, Vec<View>), Failure> {
         let keys = self.keys(name)?;
-        let views = self.ask(async |node| View::of(node, &keys).await).await;
-        self.voters.holder(views)
+        let told = self.ask(PATIENCE, async |node| locks::details(node, &keys).await).await;
+        let views = self.nodes.iter().zip(told).map(|(node, told)| View::new(node, told));
+        self.voters.holder(views.collect())
     }
 }
 
 impl View {
     /// One lock on one server.
     pub(crate) async fn of(node: &mut Node, keys: &LockKeys) -> Self {
-        let details = locks::details(node, keys).await.map_err(|error| error.to_string());
+        let told = locks::details(node, keys).await;
+        Self::new(node, told)
+    }
+
+    fn new(node: &Node, told: Result<Details, NodeError>) -> Self {
+        let details = told.map_err(|error| error.to_string());
         Self { node: node.name().to_owned(), details }
     }
 }
@@ -151,8 +181,13 @@ impl Voters {
         if self.is_cluster { answers == self.servers } else { answers > self.servers / 2 }
     }
 
-    /// Who has the lock. An error: too few servers answer.
-    fn holder(self, views: Vec<View>) -> Result<(Option<Holder>, Vec<View>), Failure> {
+    /// Who has the lock now, with what each server has said of it, as of now. An error: too few
+    /// servers answer.
+    fn holder(self, mut views: Vec<View>) -> Result<(Option<Holder>, Vec<View>), Failure> {
+        let now = Instant::now();
+        for details in views.iter_mut().filter_map(|view| view.details.as_mut().ok()) {
+            details.record = details.record.take().and_then(|record| record.at(now));
+        }
         let errors: Vec<String> =
             views.iter().filter_map(|view| view.details.as_ref().err().cloned()).collect();
         self.check_enough(views.len() - errors.len(), &errors)?;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use fault_kit::{Cluster, Masters, Sentinels, secs, within};
+use fault_kit::{Cluster, Masters, Sentinels, ms, secs, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::operators::next_event;
+use crate::operators::{json, next_event};
+use crate::pace::Pace;
 use crate::support::{Ended, Marks, SOON, ended, start_at, tool};
 
 const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
@@ -93,6 +94,43 @@ async fn watch_waits_for_no_silent_minority() {
     let back = said().await;
     assert!(back.contains("answers again, after"), "it is silent once: {back}");
     watch.kill().await.unwrap();
+}
+
+/// What the others have said grows old while it is waited for.
+#[tokio::test]
+async fn no_lease_is_longer_for_a_silent_minority() {
+    const LONG: Duration = secs(60);
+    // As long as a silent server is waited for.
+    const SHORT: Duration = secs(1);
+    let (masters, pace) = (Masters::start(3).await, Pace::watch());
+    let urls = masters.urls().join(",");
+    masters[1].freeze();
+    let seen = async |args: &[&str], lease: Duration| {
+        for master in [&masters[0], &masters[2]] {
+            let millis = lease.as_millis().to_string();
+            master.raw().cmd(&["SET", "lock:k", "web-3:x", "PX", &millis]).await;
+        }
+        output(tool(&urls, args)).await
+    };
+    for args in [["show", "k", "--json"], ["ls", "k", "--json"]] {
+        let told = seen(&args, LONG).await;
+        let lock = json(&told.stdout);
+        assert_eq!((told.code, &lock["is_held"]), (0, &Value::Bool(true)), "{told:?}");
+        assert!(told.stderr.contains("no reply in time"), "{told:?}");
+        let left = ms(lock["left_ms"].as_u64().unwrap());
+        assert!(left + SHORT <= LONG, "{told:?}");
+        let is_soon = left + secs(4) + pace.allowance() > LONG;
+        assert!(is_soon, "after five seconds it would be given up: {told:?}");
+    }
+    for (args, code, free) in [
+        (&["show", "k"][..], 1, "nobody has this lock"),
+        (&["release", "--force", "-y", "k"], 1, "lock k is free"),
+    ] {
+        let told = seen(args, SHORT).await;
+        assert!(told.code == code && told.stdout.contains(free), "{told:?}");
+    }
+    let told = seen(&["ls"], SHORT).await;
+    assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{told:?}");
 }
 
 #[tokio::test]
