@@ -202,17 +202,21 @@ async fn under(
 /// Returns whether another process may have had the lock while the command ran, by what this finds.
 async fn release(guard: LockGuard) -> bool {
     let key = guard.key().to_owned();
-    // Such a lease is watched to its end: the command was over before, as it was not ended.
-    let has_run_out = match guard.check() {
+    let end = Moment::now().plus(guard.remaining());
+    let (is_held, has_run_out) = match guard.check() {
+        Ok(()) => (true, false),
+        // Such a lease is watched to its end: the command was over before, as it was not ended.
         Err(LockError::Lost { reason, .. }) => {
-            matches!(reason, LostReason::RenewalLimit | LostReason::Unreachable)
+            (false, matches!(reason, LostReason::RenewalLimit | LostReason::Unreachable))
         }
-        _ => false,
+        Err(_) => (false, false),
     };
     let doubt = match guard.release().await {
         Ok(Released::Expired | Released::Stolen) => {
             format!("lock `{key}` was lost while the command ran")
         }
+        // The server has answered after the end of the lease, before which the command was over.
+        Ok(Released::Unknown) if is_held && Moment::now() >= end => return false,
         Ok(Released::Unknown) => {
             format!("it is not known whether lock `{key}` was held to the end")
         }
