@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use fault_kit::{Server, counted, eventually, full, secs, time_passes, unique_prefix, within};
+use fault_kit::{Server, counted, eventually, full, ms, secs, time_passes, unique_prefix, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -221,6 +221,28 @@ async fn a_server_that_stands_still_for_a_moment_is_waited_for() {
     server.thaw();
     let ended = ended(child).await;
     assert_eq!(ended.code, 0, "{ended:?}");
+}
+
+/// The command is over before its lease ends, and the server answers the release after that.
+#[tokio::test]
+async fn a_server_that_stands_still_until_the_lease_is_over_leaves_no_doubt() {
+    let server = Server::start().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let args = ["--expire", "6s", "--grace", "200ms", "-k", &key, "sh", "-c"];
+    let script = "echo on >on; until [ -e go ]; do sleep 0.02; done";
+    let child = start(&server, &marks, &[&args[..], &[script]].concat());
+    marks.there("on").await;
+    let left = server.raw().pttl(&format!("lock:{key}")).await.unwrap();
+    server.freeze();
+    // The release must leave before the end of the lease, and less than five seconds before the
+    // thaw: then it would be given up.
+    let half = left / 2;
+    time_passes(half).await;
+    marks.make("go");
+    time_passes(half + ms(100)).await;
+    server.thaw();
+    let ended = ended(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
 }
 
 #[tokio::test]
