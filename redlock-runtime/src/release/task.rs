@@ -176,7 +176,8 @@ impl ReleaseTask {
     pub(crate) fn give_up(self, fault: Fault) {
         let nodes = fault.nodes_text();
         let key = self.claim.key.name();
-        if !fault.ends_releases() {
+        if fault.nodes.iter().all(|node| node.kind().is_outage()) {
+            // The outage is told by itself.
             tell!(debug, key, %nodes, "lock was not released before its lease ended");
         } else if executor::admits(&self.engine.reports, Topic::Unreleased, "") {
             tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
