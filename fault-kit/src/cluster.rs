@@ -221,8 +221,7 @@ impl Cluster {
             raw.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]).await;
             if usize::from(n) < MASTERS {
                 let last = if usize::from(n) == MASTERS - 1 { SLOTS } else { share * (n + 1) } - 1;
-                let (first, last) = ((share * n).to_string(), last.to_string());
-                raw.cmd(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
+                raw.add_slots(share * n, last).await;
             }
         }
         let first = self.nodes[0].raw();

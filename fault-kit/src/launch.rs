@@ -20,6 +20,8 @@ use crate::supervise::Supervised;
 const START_BOUND: Duration = Duration::from_secs(20);
 /// Another process can take a free port before the server binds it.
 const PORT_TRIES: u32 = 10;
+/// The bus port of a node of a cluster comes so far behind its port.
+pub const BUS_OFFSET: u16 = 10_000;
 /// What is left of a killed server makes a file or two.
 const TRIES_TO_ERASE: u32 = 100;
 
@@ -35,8 +37,6 @@ pub struct Settings {
     /// A wall clock that a test can set.
     pub clock: Option<Clock>,
     pub is_cluster: bool,
-    /// Kept over restarts: the other nodes know it.
-    pub bus_port: Option<u16>,
     /// The port that other servers and clients are told, where it is not the server's own.
     pub announced: Option<u16>,
 }
@@ -52,7 +52,6 @@ impl Settings {
             append_only: false,
             clock: None,
             is_cluster: false,
-            bus_port: None,
             announced: None,
         }
     }
@@ -87,8 +86,7 @@ impl Settings {
              save \"\"\nappendonly no\ndaemonize no\nrepl-diskless-sync-delay 0\n",
             dir.display()
         );
-        let cluster = |bus_port| format!("cluster-enabled yes\ncluster-port {bus_port}\n");
-        config.extend(self.bus_port.map(cluster));
+        config.push_str(if self.is_cluster { "cluster-enabled yes\n" } else { "" });
         config.extend(self.announced.map(|port| {
             let who = if self.is_cluster { "cluster" } else { "replica" };
             format!("{who}-announce-ip 127.0.0.1\n{who}-announce-port {port}\n")
@@ -106,8 +104,7 @@ impl Settings {
 /// Starts on a free port.
 pub async fn launch(settings: &mut Settings) -> (Supervised, u16) {
     for _ in 0..PORT_TRIES {
-        let port = free_port();
-        settings.bus_port = settings.is_cluster.then(free_port);
+        let port = if settings.is_cluster { free_cluster_port() } else { free_port() };
         if let Some(child) = attempt(settings, port).await {
             return (child, port);
         }
@@ -172,6 +169,15 @@ async fn answers_ping(port: u16) -> bool {
 fn free_port() -> u16 {
     let listener = TcpListener::bind(loopback(0)).expect("a port is free");
     listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// A port whose bus port is free as well. Servers before Redis 7.0 take no other one.
+fn free_cluster_port() -> u16 {
+    let is_usable = |port: &u16| {
+        let bus = port.checked_add(BUS_OFFSET);
+        bus.is_some_and(|bus| TcpListener::bind(loopback(bus)).is_ok())
+    };
+    std::iter::repeat_with(free_port).find(is_usable).expect("it goes on for ever")
 }
 
 fn loopback(port: u16) -> SocketAddr {

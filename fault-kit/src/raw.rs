@@ -121,6 +121,20 @@ impl Raw {
         value.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned()
     }
 
+    /// The first number of the server's version. That of Valkey counts on from Redis 7.
+    pub async fn major_version(&self) -> u32 {
+        let version = self.info("redis_version").await;
+        version.split('.').next().and_then(|major| major.parse().ok()).expect("a version")
+    }
+
+    /// Gives these slots, the last included, to this node of a cluster. Servers before Redis 7.0
+    /// know no ranges.
+    pub async fn add_slots(&self, first: u16, last: u16) {
+        let slots: Vec<String> = (first..=last).map(|slot| slot.to_string()).collect();
+        let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+        self.cmd(&words.collect::<Vec<_>>()).await;
+    }
+
     async fn connect(&self) -> RedisResult<Connection> {
         let client = match &self.place {
             Place::Cluster(client) => {

@@ -65,7 +65,7 @@ impl Server {
 
     /// The second port of a cluster's node, on which the nodes talk to each other.
     pub fn bus_port(&self) -> u16 {
-        self.settings.bus_port.expect("it is a node of a cluster")
+        self.port + launch::BUS_OFFSET
     }
 
     /// The process id of the running server.

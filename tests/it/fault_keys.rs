@@ -1,7 +1,6 @@
 //! Odd keys on real servers: typed errors, no injection, one hash slot.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 
 use redlock::{InvalidKeyReason as Reason, LockError, NodeErrorKind as Kind, Redlock, redis_lock};
 
@@ -136,15 +135,8 @@ async fn a_release_hands_nothing_to_waiters_of_another_lock() {
 
 /// A cluster of one server, which checks the slots of all keys of a script.
 async fn cluster() -> Server {
-    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
-    let server = Server::builder()
-        .config("cluster-enabled yes")
-        .config(&format!("cluster-port {port}"))
-        .start()
-        .await;
-    server.raw().cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
+    let server = Server::builder().cluster().start().await;
+    server.raw().add_slots(0, 16_383).await;
     server
 }
 
@@ -183,9 +175,7 @@ async fn all_keys_of_a_lock_are_in_one_slot() {
 
 #[tokio::test]
 async fn a_cluster_that_is_down_is_said_to_be() {
-    let server = Server::builder().config("cluster-enabled yes");
-    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let server = server.config(&format!("cluster-port {free}")).start().await;
+    let server = Server::builder().cluster().start().await;
     let (redlock, _) = unchecked(&server).await;
     let error = redlock.lock("k").try_acquire().await.map(drop).unwrap_err();
     assert_unavailable(&error, Kind::Cluster);

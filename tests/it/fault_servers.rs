@@ -191,6 +191,13 @@ async fn missing_replicas_stop_everything_until_they_are_back() {
         async move { raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", n]).await }
     };
     need("1").await;
+    if server.raw().major_version().await < 7 {
+        // Such servers do not apply it to scripts.
+        short.release().await.unwrap();
+        let guard = redlock.lock("new").wait(ms(300)).acquire().await.unwrap();
+        assert_eq!(guard.release().await, Ok(Released::Released));
+        return;
+    }
     let error = redlock.lock("new").wait(ms(300)).acquire().await.map(drop).unwrap_err();
     assert_unavailable(&error, Kind::NoReplicas);
     assert!(error.to_string().contains("min-replicas-to-write"), "{error}");
@@ -252,15 +259,12 @@ async fn a_master_that_becomes_a_replica_is_left_and_found_again() {
 
 #[tokio::test]
 async fn a_server_that_is_loading_is_waited_for() {
-    let server = Server::builder()
-        .config("key-load-delay 20000")
-        .config("loading-process-events-interval-bytes 1024")
-        .config("rdbcompression no")
-        .start()
-        .await;
+    let server =
+        Server::builder().config("key-load-delay 20000").config("rdbcompression no").start().await;
     let (redlock, _) = client(&server.url()).await;
-    let value = "x".repeat(1024);
-    for n in 0..50 {
+    // While it loads, it answers once for each 2 MB.
+    let value = "x".repeat(1 << 16);
+    for n in 0..100 {
         server.raw().cmd(&["SET", &format!("data-{n}"), &value]).await;
     }
     let probe = eventually(NOISE, || async {
