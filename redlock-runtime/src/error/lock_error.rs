@@ -299,7 +299,8 @@ impl LockError {
     /// When it makes sense to call again, for a `Retry-After` header. Where the lock was busy:
     /// after as long as the call had waited, at least a second and at most thirty. Where Redis
     /// could not be reached, too many waited, or the client shuts down: after a second. `None`
-    /// where time alone does not help, or where a part of the work may have been done.
+    /// where time alone does not help, as with a lock whose key has no expiry, or where a part of
+    /// the work may have been done.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -315,7 +316,7 @@ impl LockError {
         const SHORTEST: Duration = Duration::from_secs(1);
         const LONGEST: Duration = Duration::from_secs(30);
         match self {
-            Self::Timeout { waited, .. } | Self::TurnTaken { waited, .. } => {
+            Self::Timeout { is_endless: false, waited, .. } | Self::TurnTaken { waited, .. } => {
                 Some((*waited).clamp(SHORTEST, LONGEST))
             }
             Self::Unavailable { nodes, .. } if nodes.iter().all(is_for_good) => None,
@@ -326,6 +327,7 @@ impl LockError {
             | Self::AlreadyInitialized
             | Self::Config { .. }
             | Self::InvalidKey { .. }
+            | Self::Timeout { .. }
             | Self::Lost { .. }
             | Self::AlreadyHeld { .. }
             | Self::InTask { .. }

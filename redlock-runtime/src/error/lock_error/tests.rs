@@ -106,6 +106,11 @@ fn it_is_said_when_to_call_again() {
     assert_eq!(busy_after(Duration::ZERO).retry_after(), Some(secs(1)));
     assert_eq!(busy_after(secs(5)).retry_after(), Some(secs(5)));
     assert_eq!(busy_after(secs(3600)).retry_after(), Some(secs(30)));
+    let mut endless = busy_after(Duration::ZERO);
+    if let LockError::Timeout { is_endless, .. } = &mut endless {
+        *is_endless = true;
+    }
+    assert_eq!(endless.retry_after(), None, "a person has to delete the key");
     let one_is_down = [NodeErrorKind::Unreachable, NodeErrorKind::NoPermission];
     assert_eq!(unavailable("k", &one_is_down).retry_after(), Some(secs(1)));
     assert_eq!(unavailable("k", &one_is_down[1..]).retry_after(), None);
