@@ -24,9 +24,11 @@ pub(crate) enum Topic {
     Unprotected,
     /// A lock could not be released.
     Unreleased,
+    /// A call met a lock that does not end by itself.
+    Endless,
 }
 
-const TOPICS: [Topic; 3] = [Topic::Lost, Topic::Unprotected, Topic::Unreleased];
+const TOPICS: [Topic; 4] = [Topic::Lost, Topic::Unprotected, Topic::Unreleased, Topic::Endless];
 
 /// The lines of one client.
 #[derive(Debug)]
@@ -127,6 +129,7 @@ fn write(topic: Topic, counted: &BTreeMap<&'static str, u64>) {
         Topic::Lost => "more leases were lost",
         Topic::Unprotected => "more bodies finished after their lock had been lost",
         Topic::Unreleased => "more locks could not be released",
+        Topic::Endless => "more calls met locks that do not end by themselves",
     };
     tell!(warn, count, templates, "{what}; each of them is told at DEBUG");
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use redlock::{Lease, LockError, Redlock, redis_lock};
 
-use crate::clients::{builder, client};
+use crate::clients::{builder, client, raw};
 use crate::support::{Server, capture, ms, secs, unique_prefix};
 
 type Stock = Result<Option<u32>, LockError>;
@@ -78,6 +78,25 @@ async fn a_skip_is_told() {
     job(&redlock, &key).await.unwrap();
     let skips = captured.about(&key).into_iter();
     assert_eq!(skips.filter(|event| event.message.contains("skipped")).count(), 1);
+}
+
+/// It would be skipped for ever, and nobody would miss it.
+#[tokio::test]
+async fn a_skip_behind_a_key_without_an_expiry_is_a_warning() {
+    #[redis_lock(key = "<key>", wait = "0s", on_busy = "skip", client = redlock)]
+    async fn job(redlock: &Redlock, key: &str) -> Result<(), LockError> {
+        Ok(())
+    }
+    let (redlock, captured, key) = (client().await, capture(), unique_prefix());
+    let guard = redlock.lock(&key).acquire().await.unwrap();
+    let in_redis = guard.lease().redis_key().to_owned();
+    guard.release().await.unwrap();
+    raw().await.cmd(&["SET", &in_redis, "old-cron"]).await;
+    job(&redlock, &key).await.unwrap();
+    let event = captured.wait_for(secs(8), &key, "the lock does not end by itself").await;
+    assert_eq!(event.level, tracing::Level::WARN);
+    assert_eq!(event.field("template"), Some("<key>"));
+    assert_eq!(event.field("holder"), Some("old-cron"));
 }
 
 /// Whether the lock is busy is not known then: a job that is skipped would never be missed.

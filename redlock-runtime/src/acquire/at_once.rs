@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::Unanswered;
+use super::endless::warn_if_endless;
 use super::observed::{Observed, Span};
 use super::order::Acquisition;
 use crate::backend::{AcquireAll, AllAcquired, Busy, Claim, Fault, FencingTokens, LockBackend};
@@ -113,7 +114,9 @@ impl AtOnce<'_> {
         let is_over = !self.may_wait && !are_leaving;
         let refusal = Refusal { key_index, observed };
         if is_given_up || is_over {
-            return Ok(Err(refusal.error(self.keys[key_index], Span { started, now })));
+            let key = self.keys[key_index];
+            warn_if_endless(self.engine, key, self.terms.template, &refusal.observed);
+            return Ok(Err(refusal.error(key, Span { started, now })));
         }
         Err(Some(refusal))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::attempt::{Ungranted, attempt};
 use super::caller::on_executor;
+use super::endless::warn_if_endless;
 use super::observed::{Observed, Span};
 use crate::backend::{Claim, LockBackend};
 use crate::clock::Moment;
@@ -118,6 +119,7 @@ impl DirectAttempt {
         match why {
             Ungranted::Busy { answer, .. } => {
                 observed.busy(answer, now);
+                warn_if_endless(engine, &claim.key, self.terms.template, &observed);
                 if engine.fifo_queue().is_some() {
                     self.queue.state().contend();
                 }

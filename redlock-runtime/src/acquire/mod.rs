@@ -8,6 +8,7 @@ mod attempt;
 mod caller;
 mod direct_attempt;
 mod downgrade;
+mod endless;
 mod nesting;
 mod not_all;
 mod observed;

@@ -126,6 +126,13 @@ impl Observed {
         LockError::Unavailable { key: key.name().to_owned(), nodes }
     }
 
+    /// Has somebody the lock whose key has no expiry, so that it does not end by itself? If no
+    /// holder is known, its expiry is not known either.
+    pub(crate) fn is_endless(&self) -> bool {
+        let is_known = self.holder.as_ref().is_some_and(|holder| !holder.is_empty());
+        self.was_held && is_known && self.free_in.is_none()
+    }
+
     /// For how long the present holder has been observed.
     pub(crate) fn hold_age(&self, now: Moment) -> Duration {
         now.since(self.holder_since.unwrap_or(now))
@@ -157,8 +164,7 @@ impl Observed {
             key: name,
             waited: now.since(started),
             attempts,
-            // If no holder is known, its expiry is not known either.
-            is_endless: holder.is_some() && self.free_in.is_none(),
+            is_endless: self.is_endless(),
             holder,
             is_own: false,
             remaining: left.filter(|left| !left.is_zero()),

@@ -39,7 +39,8 @@ impl LockRequest {
     /// of which several may run at once take [`permits`](Self::permits), and [`run`](Self::run)
     /// their work under one each.
     ///
-    /// Elections, losses and resignations are reported at `INFO` (`docs/observability.md`).
+    /// Elections, losses and resignations are reported at `INFO` (`docs/observability.md`); a lock
+    /// whose key has no expiry, for which candidates would wait for ever, once at `WARN`.
     ///
     /// # Errors
     /// Only what time does not mend: [`LockError::Config`], [`LockError::InvalidKey`],

@@ -34,7 +34,7 @@ pub(super) const WINDOW: Duration = Duration::from_millis(500);
 const ORIGIN: u64 = 1 << 50;
 
 pub(super) struct Server {
-    node: Mutex<Node>,
+    pub(super) node: Mutex<Node>,
     begun: Instant,
     subscriptions: Tickets,
     state: Mutex<State>,

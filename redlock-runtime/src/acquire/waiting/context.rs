@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::attempt::LAST_ATTEMPT;
+use crate::acquire::endless::warn_if_endless;
 use crate::acquire::observed::{Observed, Span};
-use crate::backend::Fault;
+use crate::backend::{Busy, Fault};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::local_queue::{LocalQueue, PollerCount, QueueHandle, QueueState, Waiter};
+use crate::telemetry;
 use crate::thread_exit::Unsent;
 
 pub(super) struct Context {
@@ -140,6 +142,18 @@ impl Context {
         let message = format!("no reply within {silence:.1?}, and the caller waits no longer");
         let nodes = vec![NodeError::new("redis", NodeErrorKind::NoReply, message)];
         LockError::Unavailable { key, nodes }
+    }
+
+    /// Another owner has the lock. A lock that does not end by itself is told with the first answer
+    /// that shows it, not with each.
+    pub(super) fn busy(&mut self, answer: Busy) {
+        let was_endless = self.observed.is_endless();
+        self.observed.busy(answer, self.now());
+        if self.observed.is_endless() && !was_endless {
+            let first = self.local_queue().state().first().map(|waiter| waiter.terms);
+            let template = first.map_or(telemetry::PROGRAMMATIC, |terms| terms.template);
+            warn_if_endless(&self.engine, &self.local_queue().key, template, &self.observed);
+        }
     }
 
     /// When the first waiter gives up, if nothing is answered until then. Those after it came

@@ -84,8 +84,7 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
         Ok(granted) => Ok(tenure.claimed(granted)),
         Err(Ungranted::Busy { answer, .. }) => {
             // This owner no longer held the lock: the poller starts again with an attempt.
-            let now = cx.now();
-            cx.observed.busy(answer, now);
+            cx.busy(answer);
             // A replica that became the master may still have its entry in the queue.
             release::leave(&engine, claim, None);
             Err(None)

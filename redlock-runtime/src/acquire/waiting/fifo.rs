@@ -194,7 +194,7 @@ impl Fifo {
     ) {
         let now = cx.now();
         let Position { free_in, ahead, is_signalled, .. } = position;
-        cx.observed.busy(Busy::decided(holder, free_in), now);
+        cx.busy(Busy::decided(holder, free_in));
         cx.observed.ahead = Some(ahead);
         let pause = if is_signalled {
             backoff::queued(free_in, ahead)

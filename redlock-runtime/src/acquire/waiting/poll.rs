@@ -76,7 +76,7 @@ impl Poll {
                 }
                 let now = cx.now();
                 self.took = now.since(begun);
-                cx.observed.busy(answer, now);
+                cx.busy(answer);
                 if !cx.local_queue().state().is_held_here() {
                     self.fairness.remote_holder(now);
                 }

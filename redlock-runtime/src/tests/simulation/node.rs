@@ -287,6 +287,11 @@ impl Node {
         self.server.change(|keys| _ = keys.remove(key.redis_key().as_bytes()));
     }
 
+    /// Another program sets a lock, without an expiry.
+    pub(crate) fn set_endless(&mut self, key: &LockKey) {
+        self.server.execute(&[b"SET", key.redis_key().as_bytes(), b"old-cron"]);
+    }
+
     /// A person deletes the queue of a lock.
     pub(crate) fn delete_queue(&mut self, key: &LockKey) {
         self.server.change(|keys| _ = keys.remove(key.queue_key().as_bytes()));
