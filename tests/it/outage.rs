@@ -112,6 +112,26 @@ async fn a_long_outage_stands_in_the_errors_and_its_end_is_noticed_without_a_cal
     captured.wait_for(secs(20), &address, "restarted with the data of its log").await;
 }
 
+/// Also where nothing was asked when the client was built.
+#[tokio::test]
+async fn a_restart_without_data_is_told_by_each_client() {
+    for is_lazy in [false, true] {
+        let (captured, server) = (capture(), Server::start().await);
+        let builder = Redlock::builder().url(server.url()).prefix(unique_prefix());
+        let builder = if is_lazy { builder.lazy() } else { builder };
+        let redlock = builder.build().await.unwrap();
+        drop(redlock.lock("k").acquire().await.unwrap());
+        assert!(redlock.health().await.is_available());
+        server.kill9();
+        let error = redlock.lock("k").wait(Wait::Never).acquire().await.unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        server.start_again().await;
+        let address = server.addr().to_string();
+        let told = captured.wait_for(secs(20), &address, "restarted without its data").await;
+        assert_eq!(told.level, Level::WARN);
+    }
+}
+
 /// One reply that is late does not make an outage.
 #[tokio::test]
 async fn a_reply_that_is_late_is_not_told() {

@@ -255,6 +255,11 @@ impl OutageLog {
         self.state.lock().run_id.is_some()
     }
 
+    /// If it is not known which process answered before, it was this one.
+    pub(crate) fn assume(&self, run_id: &str) {
+        self.state.lock().run_id.get_or_insert_with(|| run_id.to_owned());
+    }
+
     /// Learns from INFO which process answers, and reports if it is another one than before. Not
     /// for servers that a restart guard watches: `ServerIdentity` counts their restarts.
     pub(crate) fn meet(&self, info: &str) {

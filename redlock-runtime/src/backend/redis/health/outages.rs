@@ -66,6 +66,10 @@ pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Res
 /// Finds out which process answers.
 async fn identify<S: Source>(core: &NodeCore<S>) {
     ask(core).await;
+    // Nothing was asked when a lazy client was built.
+    if let Some(run_id) = core.identity.first_met() {
+        core.health.assume(&run_id);
+    }
     if core.health.is_silent() || !core.health.knows_server() {
         return;
     }

@@ -17,6 +17,7 @@ use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::shield::tell;
 use crate::telemetry;
+use identity::Identity;
 
 /// A clock that wobbles may jump with every answer; it is told this often at most.
 const JUMP_AGAIN: Duration = Duration::from_secs(60);
@@ -44,6 +45,8 @@ struct IdentityState {
     oldest: OldestConnection,
     /// Without a restart guard: the process that answers the newest connection that was asked.
     newest: Option<(Superseded, Arc<str>)>,
+    /// Likewise: the process that was the first to say who it is.
+    first: Option<Arc<str>>,
     /// Likewise: the user may not ask.
     is_denied: bool,
     /// When connections were superseded last because the address had moved.
@@ -55,17 +58,6 @@ struct IdentityState {
     jumps_untold: u64,
     /// It was reported that the server does not identify itself.
     is_reported: bool,
-}
-
-/// What INFO says about a server. The uptime is left out: a server counts it by its wall clock,
-/// which may have been off when it booted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Identity {
-    run_id: Arc<str>,
-    /// Names the history of its data; a promotion begins a new one.
-    history: String,
-    /// It was a replica once.
-    was_promoted: bool,
 }
 
 /// The proof that a server remembers leases from before this client met it.
@@ -117,6 +109,11 @@ impl ServerIdentity {
     /// The user of this client may not run INFO.
     pub(crate) fn denied(&self) {
         self.state.lock().is_denied = true;
+    }
+
+    /// Without a restart guard: the process that was met first.
+    pub(crate) fn first_met(&self) -> Option<Arc<str>> {
+        self.state.lock().first.clone()
     }
 
     /// Learns from INFO which process answers a connection, where no restart guard asks. If it is
@@ -337,6 +334,7 @@ impl IdentityState {
         connection: &Superseded,
         now: Moment,
     ) -> Option<Duration> {
+        self.first.get_or_insert_with(|| run_id.into());
         if connection.is_set() {
             return None;
         }
@@ -372,25 +370,6 @@ impl IdentityState {
     }
 }
 
-impl Identity {
-    /// `None`: the server does not identify itself.
-    fn parse(info: &str) -> Option<Self> {
-        let run_id = Arc::from(field(info, "run_id").filter(|run_id| !run_id.is_empty())?);
-        let history = field(info, "master_replid").unwrap_or_default().to_owned();
-        let before = field(info, "master_replid2").unwrap_or_default();
-        let was_promoted = before.bytes().any(|byte| byte != b'0');
-        Some(Self { run_id, history, was_promoted })
-    }
-
-    /// Names the process, and after a promotion also the history that began with it: what clients
-    /// saw before is no evidence then.
-    fn name(&self) -> Arc<str> {
-        if !self.was_promoted {
-            return Arc::clone(&self.run_id);
-        }
-        format!("{}/{}", self.run_id, self.history).into()
-    }
-}
-
+mod identity;
 #[cfg(test)]
 mod tests;

@@ -170,3 +170,15 @@ fn a_scrape_shows_whether_the_node_is_up() {
         assert!(shown().contains("# HELP redlock_node_up "), "{}", shown());
     });
 }
+
+/// A lazy client has not asked by itself when the first connection breaks.
+#[test]
+fn a_process_that_was_met_before_any_check_is_known() {
+    let health = health();
+    health.assume("a");
+    assert!(health.knows_server(), "another process is told");
+    health.meet("run_id:b\r\n");
+    assert_eq!(health.run_id().as_deref(), Some("b"));
+    health.assume("a");
+    assert_eq!(health.run_id().as_deref(), Some("b"), "it was met later");
+}

@@ -301,6 +301,7 @@ fn without_a_guard_older_connections_are_left_when_the_address_has_moved() {
     let [seventh, eighth] = [108, 109].map(|second| begin(&state, second));
     assert_eq!(state.recognize("c", &eighth, at(110)), None);
     assert_eq!(state.recognize("c", &seventh, at(110)), None);
+    assert_eq!(state.first.as_deref(), Some("a"));
     assert!(sixth.is_set() && !seventh.is_set() && !eighth.is_set());
 }
 
