@@ -16,4 +16,5 @@ pub(crate) fn renewal(_: &'static str, _: bool) {}
 pub(crate) fn renewal_lag(_: Duration) {}
 pub(crate) fn unprotected(_: &'static str) {}
 pub(crate) fn node_up(_: &str, _: bool) {}
+pub(crate) fn node_unwatched(_: &str) {}
 pub(crate) fn node_doubted(_: &str, _: &'static str) {}

@@ -132,6 +132,12 @@ pub(crate) fn node_up(node: &str, is_up: bool) {
     });
 }
 
+/// It is no longer known whether a node answers. A gauge cannot be taken back, but no comparison
+/// with `NaN` is true, and aggregations prefer any other value.
+pub(crate) fn node_unwatched(node: &str) {
+    shielded(|| gauge!("redlock_node_up", "node" => node.to_owned()).set(f64::NAN));
+}
+
 /// A node may have forgotten leases that it granted.
 pub(crate) fn node_doubted(node: &str, cause: &'static str) {
     shielded(|| {

@@ -202,19 +202,22 @@ impl OutageLog {
         shown.1
     }
 
-    /// Reports an outage that lasts, when that is due.
+    /// Shows an outage that lasts, and reports it when that is due.
     pub(crate) fn report_lasting(&self) {
         let now = CLOCK.now();
-        let (what, error, lasts) = {
+        let due = {
             let mut state = self.state.lock();
             let Some(outage) = &mut state.outage else { return };
-            if outage.answers.is_some() || !outage.is_reported || now < outage.tell_again {
+            if outage.answers.is_some() || !outage.is_reported {
                 return;
             }
-            outage.pause = (outage.pause * 2).min(LONGEST_PAUSE);
-            outage.tell_again = now.plus(outage.pause);
-            (word(outage.kind), outage.error.clone(), now.since(outage.began))
+            outage
+                .is_due(now)
+                .then(|| (word(outage.kind), outage.error.clone(), now.since(outage.began)))
         };
+        // Another client of this process that used the node may have ended since.
+        telemetry::node_up(&self.node, false);
+        let Some((what, error, lasts)) = due else { return };
         let (node, client) = (&self.node, &self.client);
         tell!(warn, node, %client, error, "{what} for {} now", seconds(lasts));
     }
@@ -304,6 +307,16 @@ impl OutageLog {
     }
 }
 
+impl Drop for OutageLog {
+    /// Nobody looks any more whether the node is back, so the gauge would stay at 0.
+    fn drop(&mut self) {
+        let outage = self.state.get_mut().outage.take();
+        if outage.is_some_and(|outage| outage.is_reported) {
+            telemetry::node_unwatched(&self.node);
+        }
+    }
+}
+
 impl Outage {
     fn new(began: Moment) -> Self {
         Self {
@@ -324,6 +337,16 @@ impl Outage {
             self.tell_again = now.plus(self.pause);
         }
         !std::mem::replace(&mut self.is_reported, true)
+    }
+
+    /// Is it to be reported again now? Then the next time is set.
+    fn is_due(&mut self, now: Moment) -> bool {
+        if now < self.tell_again {
+            return false;
+        }
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.tell_again = now.plus(self.pause);
+        true
     }
 
     fn is_over(&self, quiet: Duration) -> bool {

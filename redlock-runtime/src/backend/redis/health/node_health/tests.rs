@@ -171,6 +171,41 @@ fn a_scrape_shows_whether_the_node_is_up() {
     });
 }
 
+/// Nobody would set the gauge back to 1. Another client that uses the node goes on with it.
+#[cfg(feature = "metrics")]
+#[test]
+fn an_outage_that_nobody_follows_any_more_is_not_shown() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        let shows = |value: &str| {
+            let shown = recorder.handle().render();
+            assert!(shown.contains(&format!("redlock_node_up{{node=\"n\"}} {value}\n")), "{shown}");
+        };
+        let (one, another) = (health(), health());
+        for health in [&one, &another] {
+            health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+            health.confirm();
+        }
+        drop(one);
+        shows("NaN");
+        another.report_lasting();
+        shows("0");
+        drop(another);
+        shows("NaN");
+
+        let refused = health();
+        refused.failed_at_startup(&failure(NodeErrorKind::Unreachable).error);
+        shows("0");
+        drop(refused);
+        shows("NaN");
+
+        let calm = health();
+        calm.heard();
+        drop(calm);
+        shows("1");
+    });
+}
+
 /// A lazy client has not asked by itself when the first connection breaks.
 #[test]
 fn a_process_that_was_met_before_any_check_is_known() {
