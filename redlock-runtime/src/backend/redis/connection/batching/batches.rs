@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisError, RedisResult, Value};
@@ -18,7 +19,7 @@ use super::sent::{BatchReply, Caller, Callers, Knows, SentBatch, yield_to_others
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::exclusive::batch;
 use crate::backend::redis::commands::{Part, PartAnswer, Verb};
-use crate::backend::redis::connection::{LONGEST_SILENCE, diagnose};
+use crate::backend::redis::connection::diagnose;
 use crate::denial::Denial;
 use crate::error::NodeErrorKind;
 use crate::mutex::Mutex;
@@ -45,6 +46,8 @@ const REFERENCES_PER_MEMBER: usize = 16;
 pub(super) const SMALL: usize = 8;
 /// The most members of a batch. Its script takes the server 200 us at most.
 pub(super) const LARGEST: usize = 32;
+/// For how long a server is waited for that is told the script.
+pub(super) const INTRODUCTION: Duration = Duration::from_secs(1);
 
 /// What forms and leaves on a connection.
 pub(crate) struct Batches<C> {
@@ -220,7 +223,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     async fn introduce(&self) {
         let (nothing, mut connection) = (batch::invocation(&[]), self.connection.clone());
         // A connection that is silent is not kept for this.
-        let told = timeout(LONGEST_SILENCE, nothing.run_text(&mut connection)).await;
+        let told = timeout(INTRODUCTION, nothing.run_text(&mut connection)).await;
         if let Ok(Err(error)) = told {
             self.note_denial(&error);
         }

@@ -1,3 +1,4 @@
+mod silence;
 mod wire;
 
 use std::future::poll_fn;
@@ -7,7 +8,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use deadpool_redis::redis::{Arg, ErrorKind, RedisError, RedisResult};
-use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use self::wire::{Wire, all};
@@ -15,7 +15,7 @@ use super::batches::{CROWD, FULL, LARGEST, MANY, SMALL};
 use super::*;
 use crate::backend::redis::commands::ScriptCall;
 use crate::backend::redis::commands::exclusive::{acquire, release};
-use crate::backend::redis::connection::{LONGEST_SILENCE, value};
+use crate::backend::redis::connection::value;
 use crate::backend::{Claim, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -147,37 +147,6 @@ async fn a_release_that_a_batch_has_left_out_leaves_though_nobody_polls_it() {
     assert_eq!((alone.words[1].as_str(), alone.keys()[0]), (&*release_digest(), "lock:a"));
     alone.answer(":2");
     assert_eq!(release.await.unwrap(), Value::Int(2));
-}
-
-/// A silent connection is not kept for callers that have gone.
-#[tokio::test]
-async fn a_batch_ends_with_its_last_caller() {
-    let crowd = Crowd::new();
-    let calls = [crowd.acquire("a"), crowd.acquire("b")];
-    crowd.settle().await;
-    let _silent = crowd.wire.command();
-    let held = || Arc::strong_count(crowd.connection.batches.as_ref().unwrap());
-    let before = held();
-    calls.iter().for_each(Call::abort);
-    crowd.settle().await;
-    assert_eq!(before - held(), calls.len() * 2 + 1, "each call has a clone and a place");
-}
-
-/// Neither for a release that its batch has left out, nor to tell the server the script.
-#[tokio::test(start_paused = true)]
-async fn a_silent_connection_is_not_kept_for_what_follows_a_batch() {
-    for answer in [all(" -", &[]), "-NOSCRIPT No matching script".to_owned()] {
-        let crowd = Crowd::new();
-        let call = crowd.release("a");
-        crowd.settle().await;
-        crowd.wire.command().answer(&answer);
-        crowd.settle().await;
-        let _silent = crowd.wire.command();
-        assert!(Handle::current().metrics().num_alive_tasks() > 1);
-        call.abort();
-        tokio::time::sleep(2 * LONGEST_SILENCE).await;
-        assert_eq!(Handle::current().metrics().num_alive_tasks(), 0, "{answer}");
-    }
 }
 
 #[tokio::test]
