@@ -52,6 +52,8 @@ mod returns;
 mod scan;
 #[path = "../../redlock-macros/src/shape.rs"]
 mod shape;
+#[path = "../../redlock-runtime/src/shared_text.rs"]
+mod shared_text;
 #[path = "../../redlock-macros/src/spec.rs"]
 mod spec;
 #[path = "../../redlock-runtime/src/state.rs"]
