@@ -66,7 +66,8 @@ async fn leases_of_a_slot_that_is_half_moved_are_renewed_all_the_same() {
     // No call may have keys of both masters.
     let both = ["EVAL", "return 1", "2", "lock:{s}-0", "lock:{s}-1"];
     let error = migration.from.try_cmd(&both).await.unwrap_err();
-    assert_eq!(error.code(), Some("TRYAGAIN"));
+    // Servers before Redis 7.0 send such a call to the other master, which refuses it.
+    assert!(matches!(error.code(), Some("TRYAGAIN" | "ASK")), "{error}");
     renewed(&guards, 3).await;
 
     for n in 0..4 {

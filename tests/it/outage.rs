@@ -85,10 +85,8 @@ async fn an_outage_under_a_hundred_requests_is_told_in_a_few_lines() {
     let more = losses.iter().filter_map(|line| line.field("count")?.parse::<usize>().ok());
     let in_full = losses.iter().filter(|line| line.message == "lease lost").count();
     assert!(more.sum::<usize>() + in_full >= 50, "{all}");
-    assert!(
-        told.iter().any(|line| line.message.starts_with("restarted without its data")),
-        "{all}"
-    );
+    // Servers before Redis 7.0 do not say whether they have loaded data.
+    assert!(told.iter().any(|line| line.message.starts_with("restarted")), "{all}");
 }
 
 #[tokio::test]

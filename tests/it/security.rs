@@ -46,6 +46,12 @@ fn url(server: &Server) -> String {
     server.url_for("locks", "secret")
 }
 
+/// How often a log of refused commands names what a client says about itself on connecting. Servers
+/// before Redis 7.0 name the command alone.
+pub(crate) fn introductions(log: &str) -> usize {
+    ["\"client|set", "'\"client\"'"].iter().map(|name| log.matches(name).count()).sum()
+}
+
 /// Everything that the library does to a server: acquire, refuse, renew, release, clean up.
 async fn whole_life(server: &Server) -> Result<(), LockError> {
     let redlock = Redlock::builder().url(url(server)).lazy().build().await?;
@@ -73,7 +79,7 @@ async fn the_documented_user_is_enough() {
         deadpool_redis::redis::from_redis_value(refused).unwrap();
     // What a client says about itself on connecting may be refused.
     let text = format!("{refused:?}");
-    assert_eq!(refused.len(), text.matches("\"client|set").count(), "{text}");
+    assert_eq!(refused.len(), introductions(&text), "{text}");
     let warnings = captured.warnings_about(&server.addr().to_string());
     assert!(warnings.is_empty(), "{warnings:?}");
 }
@@ -107,7 +113,7 @@ async fn the_documented_user_of_readers_and_permits_is_enough() {
     reader.release().await.unwrap();
     request().permits(2).run(async {}).await.unwrap();
     let refused = format!("{:?}", raw.cmd(&["ACL", "LOG"]).await);
-    assert_eq!(refused.matches("\"object\"").count(), refused.matches("\"client|set").count());
+    assert_eq!(refused.matches("\"object\"").count(), introductions(&refused));
 }
 
 /// The restart guard and the replicas ask for what the document says, and for no more.
@@ -124,7 +130,7 @@ async fn the_options_need_the_words_that_are_documented() {
     redlock.lock("stock-42").run(async {}).await.unwrap();
     for server in &servers {
         let refused = format!("{:?}", server.raw().cmd(&["ACL", "LOG"]).await);
-        assert_eq!(refused.matches("\"object\"").count(), refused.matches("\"client|set").count());
+        assert_eq!(refused.matches("\"object\"").count(), introductions(&refused));
         let mut warnings = captured.warnings_about(&server.addr().to_string());
         // These servers have no replicas.
         warnings.retain(|event| !event.message.contains("fewer replicas are connected"));
