@@ -18,10 +18,10 @@ pub(crate) trait Departures: Send + Sync {
     /// can be part of a batch.
     fn has_room(&self, may_join: bool) -> bool;
 
-    /// Releases as a part of the batch that forms `now`, which costs less. `None`: it has to be
-    /// sent by itself. The answer is not waited for until a deadline; only where it has to be sent
-    /// once more, that may take as long as `within`. Cancel safe: a release that has not left yet
-    /// leaves the batch.
+    /// Releases as a part of the batch that forms `now`, which costs less. `None`: the release has
+    /// to be sent by itself. The future waits for the answer of the batch without a limit, so that
+    /// its caller needs one; a release that has to be sent once more takes `within` at most. Cancel
+    /// safe: a release that has not left yet leaves the batch.
     fn join<'a>(
         &'a self,
         release: Release<'a>,
