@@ -30,7 +30,8 @@ pub(crate) struct ReleaseTask {
     /// The end of `min_hold`: until then the lock stays taken.
     pub(crate) retain_until: Option<Moment>,
     /// From this moment on the server may have ended the lease by itself, so that what the release
-    /// finds proves no loss. `None`: the lease was over before its holder let go of it.
+    /// finds proves no loss. `None`: nobody held the lock, or its lease was over before its holder
+    /// let go of it.
     pub(crate) held_until: Option<Moment>,
     /// From this moment on the server has dropped the lease by itself.
     pub(crate) until: Moment,
