@@ -29,7 +29,7 @@ fn form(name: &[u8]) -> Option<Form> {
         b"PEXPIRE" | b"LINDEX" | b"ZSCORE" => (3, 3, Keys::First),
         b"SET" => (3, 6, Keys::First),
         b"RPUSH" | b"ZREM" => (3, usize::MAX, Keys::First),
-        b"LRANGE" | b"LREM" | b"ZCOUNT" | b"ZREMRANGEBYSCORE" => (4, 4, Keys::First),
+        b"LRANGE" | b"LREM" | b"SETRANGE" | b"ZCOUNT" | b"ZREMRANGEBYSCORE" => (4, 4, Keys::First),
         b"ZADD" => (4, usize::MAX, Keys::First),
         b"ZRANGE" => (4, 5, Keys::First),
         b"PUBLISH" | b"PUBSUB" => (3, 3, Keys::None),
@@ -92,6 +92,7 @@ fn carry_out(keys: &mut Keyspace, name: &[u8], arguments: &[&[u8]]) -> Result<Re
             Reply::Array(names.iter().map(|key| Reply::or_nil(value(key))).collect())
         }
         (b"SET", [key, value, options @ ..]) => set(keys, key, value, options)?,
+        (b"SETRANGE", [key, offset, value]) => set_range(keys, key, integer(offset)?, value)?,
         (b"DEL", names) => Reply::count(names.iter().filter(|key| keys.remove(key)).count()),
         (b"EXISTS", names) => {
             Reply::count(names.iter().filter(|key| keys.get(key).is_some()).count())
@@ -188,15 +189,14 @@ fn sorted(
     })
 }
 
-/// `SET key value [PX ms | KEEPTTL] [NX]`, in any order.
+/// `SET key value [PX ms] [NX]`, in any order.
 fn set(keys: &mut Keyspace, key: &[u8], value: &[u8], options: &[&[u8]]) -> Result<Reply, Reply> {
-    let (mut life, mut keeps_end, mut is_new_only) = (None, false, false);
+    let (mut life, mut is_new_only) = (None, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.to_ascii_uppercase().as_slice() {
             b"NX" => is_new_only = true,
-            b"KEEPTTL" if life.is_none() => keeps_end = true,
-            b"PX" if life.is_none() && !keeps_end => {
+            b"PX" if life.is_none() => {
                 life = Some(options.next().ok_or_else(|| Reply::error("ERR syntax error"))?);
             }
             _ => return Err(Reply::error("ERR syntax error")),
@@ -205,7 +205,6 @@ fn set(keys: &mut Keyspace, key: &[u8], value: &[u8], options: &[&[u8]]) -> Resu
     let life = life.map(|life| integer(life)).transpose()?;
     let wrong = || Reply::error("ERR invalid expire time in 'set' command");
     let ends = match life.map(u64::try_from) {
-        None if keeps_end => keys.ends(key),
         None => None,
         Some(Ok(life)) if life > 0 => Some(end(keys.now, life).ok_or_else(wrong)?),
         Some(_) => return Err(wrong()),
@@ -215,6 +214,20 @@ fn set(keys: &mut Keyspace, key: &[u8], value: &[u8], options: &[&[u8]]) -> Resu
     }
     keys.set(key, value, ends);
     Ok(Reply::ok())
+}
+
+/// `SETRANGE key offset value`: writes over a part of a text, which keeps its expiry.
+fn set_range(keys: &mut Keyspace, key: &[u8], offset: i64, value: &[u8]) -> Result<Reply, Reply> {
+    let offset = usize::try_from(offset).map_err(|_| Reply::error("ERR offset is out of range"))?;
+    let mut text = keys.text(key)?.map(<[u8]>::to_vec).unwrap_or_default();
+    if !value.is_empty() {
+        let end = offset + value.len();
+        text.resize(text.len().max(end), 0);
+        text[offset..end].copy_from_slice(value);
+        let ends = keys.ends(key);
+        keys.set(key, &text, ends);
+    }
+    Ok(Reply::count(text.len()))
 }
 
 fn pexpire(keys: &mut Keyspace, key: &[u8], life: i64) -> Reply {

@@ -9,8 +9,12 @@ const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 const HEAD: &str = concat!(script!("hand_over.lua"), shared!("holders.lua"));
 
 /// What stands ahead of the heads.
-const QUICK: [&str; 3] =
-    [script!("quick_release_all.lua"), shared!("quick_acquire.lua"), shared!("quick_release.lua")];
+const QUICK: [&str; 4] = [
+    script!("quick_release.lua"),
+    script!("quick_release_all.lua"),
+    shared!("quick_acquire.lua"),
+    shared!("quick_release.lua"),
+];
 
 macro_rules! with_head {
     ($name:literal) => {
@@ -53,7 +57,7 @@ const SCRIPTS: [(&str, &str); 11] = [
     ("renew.lua", script!("renew.lua")),
     ("retain.lua", script!("retain.lua")),
     ("release_hint.lua", script!("release_hint.lua")),
-    ("release.lua", with_head!("release.lua")),
+    ("release.lua", concat!(script!("quick_release.lua"), with_head!("release.lua"))),
     ("release_all.lua", concat!(script!("quick_release_all.lua"), with_head!("release_all.lua"))),
     ("enqueue.lua", with_head!("enqueue.lua")),
     ("rotate.lua", with_head!("rotate.lua")),

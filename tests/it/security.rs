@@ -10,13 +10,19 @@ const DOCUMENT: &str = include_str!("../../docs/security.md");
 const SCRIPTS: [&str; 3] = [
     script!("acquire.lua"),
     script!("renew.lua"),
-    concat!(script!("hand_over.lua"), shared!("holders.lua"), script!("release.lua")),
+    concat!(
+        script!("quick_release.lua"),
+        script!("hand_over.lua"),
+        shared!("holders.lua"),
+        script!("release.lua")
+    ),
 ];
 /// The words that a line of waiters needs, and a lock does not: `line_denied` takes them away.
-const OF_LINES: [&str; 12] = [
+const OF_LINES: [&str; 13] = [
     "~{lock:*}:queue",
     "&redlock:*",
     "+exists",
+    "+setrange",
     "+lindex",
     "+llen",
     "+lpop",

@@ -38,7 +38,7 @@ async fn the_model_answers_what_a_real_server_answers() {
 }
 
 /// How replies become values of Lua, and values of Lua become replies.
-const VALUES: [&str; 48] = [
+const VALUES: [&str; 51] = [
     "return 3.99",
     "return -3.99",
     "return 2^53",
@@ -73,11 +73,14 @@ const VALUES: [&str; 48] = [
     "redis.call('SET', 'key', 'v') return redis.call('PTTL', 'key')",
     "redis.call('SET', 'key', 'v', 'PX', 9000) redis.call('SET', 'key', 'w') \
      return redis.call('PTTL', 'key')",
-    "redis.call('SET', 'key', 'v', 'PX', 100000) redis.call('SET', 'key', 'w', 'KEEPTTL') \
+    "redis.call('SET', 'key', 'v', 'PX', 100000) redis.call('SETRANGE', 'key', 0, 'w') \
      return redis.call('PTTL', 'key') > 0",
-    "redis.call('SET', 'key', 'v') redis.call('SET', 'key', 'w', 'KEEPTTL') \
-     return redis.call('PTTL', 'key')",
-    "return redis.call('SET', 'key', 'v', 'KEEPTTL', 'PX', 100)",
+    "redis.call('SET', 'key', 1234) redis.call('SETRANGE', 'key', '1', '78') \
+     return {redis.call('GET', 'key'), redis.call('PTTL', 'key')}",
+    "return {redis.call('SETRANGE', 'key', 2, 'ab'), redis.call('GET', 'key')}",
+    "return {redis.call('SETRANGE', 'key', 2, ''), redis.call('EXISTS', 'key')}",
+    "redis.call('RPUSH', 'key', 'v') return redis.call('SETRANGE', 'key', 0, 'w')",
+    "return redis.call('SETRANGE', 'key', -1, 'w')",
     "return redis.call('EXISTS', 'key', 'none', 'key')",
     "redis.call('SET', 'key', 'v') redis.call('PEXPIRE', 'key', 0) return redis.call('GET', 'key')",
     "return redis.call('SET', 'key', 'v', 'PX', 1.5)",

@@ -115,6 +115,7 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("~{<prefix>*}:fence", Need::Lock, &["GET", counter]);
     add("+rpush and ~{<prefix>*}:queue", Need::Queue, &["RPUSH", queue, "redlock doctor"]);
     add("+pexpire", Need::Queue, &["PEXPIRE", queue, "1000"]);
+    add("+setrange", Need::Effort, &["SETRANGE", lock, "0", ""]);
     add("+exists", Need::Effort, &["EXISTS", queue]);
     add("+llen", Need::Queue, &["LLEN", queue]);
     add("+lindex", Need::Queue, &["LINDEX", queue, "0"]);

@@ -8,7 +8,7 @@
 -- because numbers and tables would cost as much as the rest of the script.
 local lock, mark, counter, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local time = redis.call('TIME')
-local now = time[1] .. string.format('%06d', time[2])
+local now = time[1] .. string.sub('00000' .. time[2], -6)
 local holder = redis.call('GET', lock)
 if holder and holder ~= owner then
   return {0, redis.call('PTTL', lock), holder, now}
@@ -21,24 +21,29 @@ if holder and stored[2] then
   return stored[2] .. ' ' .. now
 end
 -- MGET returns nothing for a key of another type; GET fails.
-local slot_last = tonumber(stored[1] or redis.call('GET', mark) or '0')
-local lock_last = tonumber(stored[2] or '0')
-local function has_successor(number)
-  return number and number < 9007199254740991
-end
-if not has_successor(slot_last) or not has_successor(lock_last) then
-  local key = has_successor(slot_last) and counter or mark
+local micros, slot_last = tonumber(now), tonumber(stored[1] or redis.call('GET', mark) or '0')
+local lock_last, largest = tonumber(stored[2] or '0'), 9007199254740990
+if not (slot_last and slot_last <= largest and lock_last and lock_last <= largest) then
+  local key = slot_last and slot_last <= largest and counter or mark
   return redis.error_reply('FENCE no fencing token is left behind ' .. key)
 end
-local next_token, micros = math.max(slot_last, lock_last) + 1, tonumber(now)
-local reply, new_mark, mark_life = now, string.format('%.0f', micros + 3), '172800000'
+local next_token = math.max(slot_last, lock_last) + 1
+local reply, new_mark, mark_life = now, time[1] .. string.format('%06d', time[2] + 3), '172800000'
 if next_token > micros then
   new_mark, mark_life = string.format('%.0f', next_token),
     string.format('%.0f', mark_life + (next_token - micros) / 1000)
   reply = new_mark .. ' ' .. now
+elseif #new_mark > #now then
+  -- The second ends within these microseconds.
+  new_mark = string.format('%.0f', micros + 3)
 end
--- The mark first, the lock last: a script that fails half-way is not rolled back.
-redis.call('SET', mark, new_mark, 'PX', mark_life)
+-- The mark first, the lock last: a script that fails half-way is not rolled back. Whoever drew
+-- first in this hour has set the expiry of the mark, which costs more than the value.
+local has_drawn = next_token <= micros and slot_last >= micros - micros % 3600000000
+if not (has_drawn and #stored[1] == #new_mark
+  and redis.pcall('SETRANGE', mark, '0', new_mark) == #new_mark) then
+  redis.call('SET', mark, new_mark, 'PX', mark_life)
+end
 if stored[2] then
   -- The counter would be below this fencing token.
   redis.call('DEL', counter)

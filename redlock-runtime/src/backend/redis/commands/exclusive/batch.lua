@@ -1,7 +1,7 @@
 -- batch: carries out releases, then acquires, that several callers sent at the same moment, each
 -- for a lock of its own. It serves only simple cases: the release of a lock that nobody waits for,
 -- and the acquire of a lock that is taken, or that is free and has no fencing counter.
--- KEYS: of each release the lock and its queue, then of each acquire the lock, the fencing mark of
+-- KEYS: the locks of all releases, their queues, then of each acquire the lock, the fencing mark of
 -- its hash slot and its fencing counter
 -- ARGV[1] the number of releases, then the owner of each release, then the owner and the expire
 -- in ms of each acquire
@@ -19,18 +19,16 @@ local function has_failed(reply)
 end
 
 if release_count > 0 then
-  local locks, queues, freed, is_freed = {}, {}, {}, {}
+  local freed, is_freed = {}, {}
+  local holders = try('MGET', unpack(KEYS, 1, release_count))
+  local has_no_waiter = try('EXISTS', unpack(KEYS, release_count + 1, 2 * release_count)) == 0
   for i = 1, release_count do
-    locks[i], queues[i] = KEYS[2 * i - 1], KEYS[2 * i]
-  end
-  local holders = try('MGET', unpack(locks))
-  local has_no_waiter = try('EXISTS', unpack(queues)) == 0
-  for i = 1, release_count do
-    local is_plain = not has_failed(holders) and holders[i] == ARGV[i + 1]
-      and not is_freed[locks[i]] and (has_no_waiter or try('LLEN', queues[i]) == 0)
+    local lock = KEYS[i]
+    local is_plain = holders[i] == ARGV[i + 1] and not is_freed[lock]
+      and (has_no_waiter or try('LLEN', KEYS[release_count + i]) == 0)
     words[i + 1] = is_plain and '1' or '-'
     if is_plain then
-      freed[#freed + 1], is_freed[locks[i]] = locks[i], true
+      freed[#freed + 1], is_freed[lock] = lock, true
     end
   end
   if #freed > 0 and has_failed(try('DEL', unpack(freed))) then
@@ -52,37 +50,33 @@ if has_failed(time) or has_failed(stored) then
   end
   return {table.concat(words, ' ')}
 end
-local now = time[1] .. string.format('%06d', time[2])
+local now = time[1] .. string.sub('00000' .. time[2], -6)
 words[1] = now
 -- What this script has changed since MGET read all keys: the new value of each mark, and the
 -- granted locks.
 local drawn_marks, granted = {}, {}
--- The time as a number, and the last of the four fencing tokens that begin with it.
 local micros = tonumber(now)
+-- The last of the four fencing tokens that begin with the time.
 local last_of_four = string.format('%.0f', micros + 3)
-local this_hour = math.floor(micros / 3600000000)
+local hour_start = micros - micros % 3600000000
 
 -- Draws a fencing token from a mark as acquire.lua does, and writes the mark. Returns the word for
 -- the grant, or false. MGET returns nothing for a key of another type; GET fails.
-local function draw(mark, last)
-  last = drawn_marks[mark] or last or try('GET', mark)
-  if has_failed(last) then
-    return false
-  end
-  last = tonumber(last or '0')
+local function draw(mark, stored_mark)
+  local text = drawn_marks[mark] or stored_mark or try('GET', mark) or '0'
+  local last = tonumber(text)
   if not (last and last < 9007199254740991) then
     return false
   end
-  local word, new_mark, mark_life, is_written = '+', last_of_four, '172800000', nil
+  local word, new_mark, mark_life = '+', last_of_four, '172800000'
   if last >= micros then
     new_mark = string.format('%.0f', last + 1)
     word, mark_life = new_mark, string.format('%.0f', mark_life + (last + 1 - micros) / 1000)
-  elseif math.floor(last / 3600000000) == this_hour then
-    -- Whoever drew first in this hour has set the expiry anew, which costs more than the value.
-    -- Redis 5 does not know KEEPTTL.
-    is_written = try('SET', mark, new_mark, 'KEEPTTL').ok
   end
   drawn_marks[mark] = new_mark
+  -- Whoever drew first in this hour has set the expiry, which costs more than the value.
+  local is_written = last < micros and last >= hour_start and #text == #new_mark
+    and try('SETRANGE', mark, '0', new_mark) == #new_mark
   return (is_written or try('SET', mark, new_mark, 'PX', mark_life).ok) and word
 end
 
@@ -101,9 +95,8 @@ for i = 1, acquire_count do
     local grant_word = draw(mark, stored[index + 1])
     -- NX: a key of another type stays as it is.
     local was_set = grant_word and try('SET', lock, owner, 'PX', expire, 'NX')
-    if was_set and not has_failed(was_set) then
-      granted[lock] = true
-      word = grant_word
+    if was_set and was_set.ok then
+      word, granted[lock] = grant_word, true
     end
   end
   words[release_count + i + 1] = word

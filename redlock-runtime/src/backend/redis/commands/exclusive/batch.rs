@@ -25,9 +25,11 @@ pub(crate) fn invocation(parts: &[&Part]) -> Invocation {
     let bytes = parts.iter().map(bytes).sum();
     Invocation::with(&SCRIPT, [keys, args], bytes, |command| {
         let mut helper = String::new();
-        for Part { claim: Claim { key, .. }, .. } in releases {
-            command.arg(key.redis_key());
-            push_helper(command, key, &mut helper, LockKey::push_queue);
+        for Part { claim, .. } in releases {
+            command.arg(claim.key.redis_key());
+        }
+        for Part { claim, .. } in releases {
+            push_helper(command, &claim.key, &mut helper, LockKey::push_queue);
         }
         for Part { claim: Claim { key, .. }, .. } in acquires {
             command.arg(key.redis_key());

@@ -30,9 +30,9 @@ pub(crate) fn scripts() -> [&'static str; 12] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "fea4f282d8ebb527762afe7bc94aef254274f2de"),
+        (&acquire::SCRIPT, "6598b02acd953fdbca770b60420474261e39485c"),
         (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
-        (&batch::SCRIPT, "8061ea5c5a39bee651686c3abf11117dea110dd4"),
+        (&batch::SCRIPT, "5879d0303bff4c579e1018fb88a064c691cee2d4"),
         (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
         (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
@@ -41,7 +41,7 @@ fn the_digests_are_pinned() {
         (&rotate::SCRIPT, "64ca8c08cd59382a710e3706e465dadfe3b02cb7"),
         (&nudge::SCRIPT, "1e78dc85c94101088d1a8c130174a54c5391557c"),
         (&release_all::SCRIPT, "939afaf1eafcd7021cc83770a23f871c32f3b2fb"),
-        (&release::SCRIPT, "091017c1a7d6d9fa8945320ef135756fe7407e9f"),
+        (&release::SCRIPT, "976445196f8813f7d4b353b31077424552c7ceca"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }
