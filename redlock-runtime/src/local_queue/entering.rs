@@ -80,6 +80,13 @@ impl QueueHandle {
             self.news.notify_one();
         }
     }
+
+    /// The poller has to undo commands of callers that it has timed out, and has `unsent` until it
+    /// has done so.
+    pub(crate) fn must_undo(&self, unsent: Unsent) {
+        let before = self.state().left.replace(unsent);
+        drop(before);
+    }
 }
 
 /// One waiting caller, as counted against the limit of waiters.

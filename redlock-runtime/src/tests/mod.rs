@@ -54,6 +54,7 @@ mod step;
 mod testing;
 mod timeouts;
 mod unclaimed_permits;
+mod undone;
 mod waiting;
 mod wakers;
 mod won_back;

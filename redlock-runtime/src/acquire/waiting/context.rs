@@ -73,21 +73,21 @@ impl Context {
                 biased;
                 answer = &mut command => return answer,
                 () = self.local_queue().news.notified() => {}
-                () = self.engine.clock().sleep_until(overdue) => self.time_out(Some(sent)),
+                () = self.engine.clock().sleep_until(overdue) => self.time_out(Some(sent), true),
             }
         }
     }
 
     /// Times out expired waiters, once an attempt was made for them if there was time for it.
-    pub(super) fn time_out_expired(&self) {
-        self.time_out(None);
+    /// `is_queued`: the poller has an entry in the queue of the server.
+    pub(super) fn time_out_expired(&self, is_queued: bool) {
+        self.time_out(None, is_queued);
     }
 
-    /// `sent`: when a command left that is not answered yet.
-    fn time_out(&self, sent: Option<Moment>) {
+    /// `sent`: when a command left that is not answered yet. `is_undone`: what was sent for the
+    /// waiters has to be undone, so that the end of a thread waits until the poller has done that.
+    fn time_out(&self, sent: Option<Moment>, is_undone: bool) {
         let now = self.now();
-        // The end of a thread waits until the poller has dealt with the answer to the command.
-        let mut unsent = (sent.is_some() && !self.engine.is_embedded()).then(Unsent::here);
         let gone = {
             let mut state = self.local_queue().state();
             let is_hopeless = self.observed.fault.is_some();
@@ -99,11 +99,12 @@ impl Context {
             while self.outage_ends_wait(&mut state) <= now {
                 gone.extend(state.waiters.pop_front().map(|first| (first, None)));
             }
-            if !gone.is_empty() && state.left.is_none() {
-                state.left = unsent.take();
-            }
             gone
         };
+        if is_undone && !gone.is_empty() && !self.engine.is_embedded() {
+            // Before the callers learn that they have left: `main` may end then.
+            self.queue.must_undo(Unsent::here());
+        }
         for (waiter, before) in gone {
             let error = self.error_for(&waiter, before, sent.map(|sent| now.since(sent)));
             waiter.answer(Err(error));

@@ -64,7 +64,7 @@ impl<S: Strategy> Poller<S> {
 
     async fn run(mut self) {
         loop {
-            self.cx.time_out_expired();
+            self.cx.time_out_expired(self.strategy.is_queued());
             match self.next_step() {
                 NextStep::GiveWay(tenure) => {
                     let _pending = self.cx.engine.pending.begin();
