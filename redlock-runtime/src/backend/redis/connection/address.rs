@@ -12,6 +12,7 @@ use deadpool_redis::redis::{
 };
 use deadpool_redis::{Manager, Pool, Runtime};
 
+use super::host_lookup::HostLookup;
 use crate::backend::tls;
 use crate::backend::tls::Tls;
 use crate::error::LockError;
@@ -32,7 +33,8 @@ pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client
     let name = name(&info);
     let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
     let client = Client::open(info.clone()).map_err(failed)?;
-    let manager = Manager::new_with_config(info, settings()).map_err(failed)?;
+    let settings = settings().set_dns_resolver(HostLookup::default());
+    let manager = Manager::new_with_config(info, settings).map_err(failed)?;
     let pool = Pool::builder(manager)
         .runtime(Runtime::Tokio1)
         .build()

@@ -5,6 +5,7 @@ pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
 pub(crate) mod ended;
+pub(crate) mod host_lookup;
 pub(crate) mod identified_source;
 pub(crate) mod kept_open;
 pub(crate) mod loan;

@@ -10,12 +10,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_redis::redis::{self, ConnectionAddr, RedisError, Value};
+use deadpool_redis::redis::{self, ConnectionAddr, RedisError, RedisResult, Value};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 use super::diagnosis::diagnose;
+use super::host_lookup::HostLookup;
 use crate::error::NodeErrorKind;
 
 /// How long a server may take to say something.
@@ -40,12 +41,10 @@ pub(crate) async fn explained(address: &ConnectionAddr, error: RedisError) -> Re
     }
     let end = Instant::now() + PATIENCE;
     let heard = match address {
-        ConnectionAddr::Tcp(host, port) => {
-            match timeout_at(end, TcpStream::connect((host.as_str(), *port))).await {
-                Ok(Ok(socket)) => first_line(socket, end).await,
-                _ => Heard::Nothing,
-            }
-        }
+        ConnectionAddr::Tcp(host, port) => match timeout_at(end, connect(host, *port)).await {
+            Ok(Ok(socket)) => first_line(socket, end).await,
+            _ => Heard::Nothing,
+        },
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
             match timeout_at(end, tokio::net::UnixStream::connect(path)).await {
@@ -64,6 +63,11 @@ pub(crate) async fn explained(address: &ConnectionAddr, error: RedisError) -> Re
         }
         Heard::Silence | Heard::Nothing => error,
     }
+}
+
+async fn connect(host: &str, port: u16) -> RedisResult<TcpStream> {
+    let addresses = HostLookup::default().addresses(host, port).await?;
+    Ok(TcpStream::connect(addresses.as_slice()).await?)
 }
 
 /// Did the server end the connection?
