@@ -71,6 +71,7 @@ mod bounds;
 mod cluster;
 mod cluster_cuts;
 mod cluster_line;
+mod cluster_shrinks;
 mod cluster_slots;
 mod connecting;
 mod connecting_parts;

@@ -123,9 +123,11 @@ fn failed<S: Source>(
     }
     let is_repeated = why.broke() && call.may_repeat && repeats < S::REPEATS;
     // The client library of a cluster makes a broken connection anew by itself. If that has not
-    // helped, the whole client is replaced.
+    // helped, the whole client is replaced. So it is where a server knows no master of the key:
+    // the client library would ask the same server for ever.
     let mends_itself = is_repeated && !S::LEADS_TO_ONE;
-    if (why.discard || has_no_answer) && !mends_itself {
+    let is_astray = why.knows_no_master && !S::LEADS_TO_ONE;
+    if (why.discard || has_no_answer || is_astray) && !mends_itself {
         connection.failed(loan, &call.key());
     }
     let is_final = why.is_final && !is_passing::<S>(why.error.kind());

@@ -11,6 +11,9 @@ pub(crate) struct Diagnosis {
     pub(crate) error: NodeError,
     /// The connection can no longer be used, or leads to the wrong place.
     pub(crate) discard: bool,
+    /// A server of a cluster knows no master of the key: it was removed, or is cut off from most
+    /// of the others. Another server may know the master.
+    pub(crate) knows_no_master: bool,
     pub(crate) has_run: HasRun,
     /// Retrying cannot help.
     pub(crate) is_final: bool,
@@ -56,9 +59,10 @@ pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
                 | NodeErrorKind::TooManyClients
                 | NodeErrorKind::Protocol
         );
+    let knows_no_master = code(error) == Some("CLUSTERDOWN");
     let error = without_arguments(error);
     let said = NodeError::new(node, kind, message(&error)).caused_by(error);
-    Diagnosis { error: said, discard, has_run, is_final }
+    Diagnosis { error: said, discard, knows_no_master, has_run, is_final }
 }
 
 /// Does the error prove that the command was not carried out? Only an error that Redis itself gives

@@ -24,8 +24,11 @@ use crate::mutex::Mutex;
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// A connection that ends sooner counts as one that could not be made.
 const OF_USE: Duration = Duration::from_secs(1);
-/// How long after a replacement another one is not begun, however many commands fail meanwhile.
+/// How long after a replacement another one is not begun, however many commands fail meanwhile;
+/// after each further one twice as long, up to a second.
 const REPLACED_AGAIN: Duration = Duration::from_millis(200);
+const LONGEST_BETWEEN: Duration = Duration::from_secs(1);
+
 pub(crate) struct SharedConnection<S: Source> {
     source: Arc<IdentifiedSource<S>>,
     current: Arc<Mutex<Current<S::Connection>>>,
@@ -46,8 +49,8 @@ struct Home {
 struct Current<C> {
     loan: Option<Loan<C>>,
     is_being_replaced: bool,
-    /// When the last replacement began.
-    replaced_at: Option<Instant>,
+    /// When the last replacement began, and how long after it the next one may begin.
+    replaced: Option<(Instant, Duration)>,
     /// When the last connection was taken into use.
     installed_at: Option<Instant>,
     /// How many connections in a row could not be made, or were not of use for long.
@@ -67,7 +70,7 @@ impl<S: Source> SharedConnection<S> {
         let current = Current {
             loan: None,
             is_being_replaced: false,
-            replaced_at: None,
+            replaced: None,
             installed_at: None,
             failures: 0,
             pause_until: None,
@@ -221,11 +224,10 @@ impl<S: Source> SharedConnection<S> {
     /// Makes another connection, while this one goes on serving the servers that still answer.
     fn replace(&self, loan: &Loan<S::Connection>, key: &str) {
         let mut current = self.current.lock();
-        let was_replaced = current.replaced_at.is_some_and(|at| at.elapsed() < REPLACED_AGAIN);
-        if !current.is_now(loan) || current.is_being_replaced || was_replaced {
+        if !current.is_now(loan) || current.is_being_replaced || !current.may_be_replaced() {
             return;
         }
-        (current.is_being_replaced, current.replaced_at) = (true, Some(Instant::now()));
+        current.is_being_replaced = true;
         drop(current);
         let (source, current) = (Arc::clone(&self.source), Arc::clone(&self.current));
         let (mut loan, key) = (loan.clone(), key.to_owned());
@@ -291,6 +293,20 @@ impl<C: Clone> Current<C> {
             self.note_loss();
         }
         self.loan.as_ref()
+    }
+
+    /// May a replacement begin now? Then it counts as begun. Where none of them has helped, the
+    /// cluster itself is down.
+    fn may_be_replaced(&mut self) -> bool {
+        let pause = match self.replaced {
+            Some((at, pause)) if at.elapsed() < pause => return false,
+            Some((at, pause)) if at.elapsed() < 2 * LONGEST_BETWEEN => {
+                (2 * pause).min(LONGEST_BETWEEN)
+            }
+            _ => REPLACED_AGAIN,
+        };
+        self.replaced = Some((Instant::now(), pause));
+        true
     }
 
     fn is_now(&self, loan: &Loan<C>) -> bool {

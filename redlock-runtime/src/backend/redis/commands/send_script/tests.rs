@@ -2,11 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture};
+use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, cmd};
 
 use super::*;
 use crate::backend::redis::commands::exclusive::release::SCRIPT;
-use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, value};
+use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, unidentified, value};
 use crate::backend::redis::health::ServerIdentity;
 use crate::report::Reports;
 
@@ -48,6 +48,44 @@ impl ConnectionLike for Replaced {
     fn get_db(&self) -> i64 {
         0
     }
+}
+
+/// A cluster. The first connection leads to a server that was removed from it, and lives on.
+#[derive(Default)]
+struct Shrunk(AtomicU32);
+
+impl Source for Shrunk {
+    type Connection = Scripted;
+
+    const LEADS_TO_ONE: bool = false;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        Ok(match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => Scripted::new(["-CLUSTERDOWN Hash slot not served"; 9]),
+            _ => Scripted::new(["+OK"; 9]),
+        })
+    }
+
+    async fn leads(connection: &mut Scripted, key: Option<&str>) -> bool {
+        key.is_none() || cmd("GET").query_async::<Value>(connection).await.is_ok()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_of_a_cluster_to_a_server_without_the_others_is_replaced() {
+    let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), false);
+    let connection = SharedConnection::new(unidentified(Shrunk::default()));
+    let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
+    let send = async || {
+        let deadline = Deadline::after(Duration::from_secs(60));
+        let decode = |_: &Value| Some(());
+        send_script(&health, &connection, &call, &deadline, decode, no_undo).await
+    };
+    let failure = send().await.err().expect("the server has no slots");
+    assert!(!failure.is_unknown && !failure.is_final);
+    assert_eq!(failure.error.kind(), NodeErrorKind::Cluster);
+    sleep(Duration::from_secs(1)).await;
+    assert!(send().await.is_ok());
 }
 
 #[tokio::test]

@@ -42,6 +42,20 @@ fn what_time_mends_is_tried_again_on_the_same_connection() {
 }
 
 #[test]
+fn a_server_without_the_others_knows_no_master() {
+    for words in [
+        "CLUSTERDOWN Hash slot not served",
+        "CLUSTERDOWN The cluster is down",
+        "ERR Error running script: -CLUSTERDOWN down",
+    ] {
+        assert!(said(words).knows_no_master, "{words}");
+    }
+    for words in ["TRYAGAIN Multiple keys", "MOVED 1234 127.0.0.1:7001", "LOADING Redis"] {
+        assert!(!said(words).knows_no_master, "{words}");
+    }
+}
+
+#[test]
 fn what_somebody_must_mend_is_final() {
     for (words, kind) in [
         ("NOPERM this user has no permissions", NoPermission),
@@ -109,7 +123,7 @@ fn only_what_redis_says_proves_that_a_command_was_not_carried_out() {
         "ERR the words unknown command are only words here",
         "OTHER unknown command",
     ] {
-        let Diagnosis { error, has_run, discard, is_final } = said(words);
+        let Diagnosis { error, has_run, discard, is_final, .. } = said(words);
         let found = (error.kind(), has_run, discard, is_final);
         assert_eq!(found, (Refused, HasRun::Perhaps, false, true), "{words}");
     }
@@ -123,7 +137,7 @@ fn a_connection_that_broke_leaves_the_outcome_open() {
     let reset = RedisError::from(io::Error::from(io::ErrorKind::ConnectionReset));
     let garbled = value("?what").unwrap_err();
     for (error, kind) in [(reset, Unreachable), (garbled, Protocol)] {
-        let Diagnosis { error, discard, has_run, is_final } = diagnose("n", &error);
+        let Diagnosis { error, discard, has_run, is_final, .. } = diagnose("n", &error);
         let found = (error.kind(), discard, has_run, is_final);
         assert_eq!(found, (kind, true, HasRun::Broke, false));
     }

@@ -98,12 +98,20 @@ impl Source for Partial {
 async fn commands_that_fail_in_a_row_do_not_replace_a_connection_each() {
     let link = SharedConnection::new(unidentified(Partial::default()));
     let loan = link.borrow().await.unwrap();
-    for _ in 0..1_000 {
-        link.failed(&loan, "k");
-        sleep(SECOND / 1_000).await;
-    }
-    let replaced = link.source.inner.made.load(Ordering::Relaxed) - 1;
-    assert!((1..=6).contains(&replaced), "{replaced} in a second");
+    let fail = async |count| {
+        let made = || link.source.inner.made.load(Ordering::Relaxed);
+        let before = made();
+        for _ in 0..count {
+            link.failed(&loan, "k");
+            sleep(SECOND / 1_000).await;
+        }
+        made() - before
+    };
+    assert_eq!(fail(1_000).await, 3, "after 0, 0.2 and 0.6 s");
+    let replaced = fail(10_000).await;
+    assert!((9..=11).contains(&replaced), "{replaced} in ten seconds");
+    sleep(2 * SECOND).await;
+    assert_eq!(fail(1_000).await, 3, "it is another outage");
 }
 
 #[tokio::test(start_paused = true)]
