@@ -54,9 +54,27 @@ impl NodeError {
         self.node.starts_with("cluster ") && !is_connected
     }
 
+    /// The master of the key could not be reached, or its cluster has none for it at the moment: a
+    /// redirection that is left is one that the client library could not follow.
+    fn is_without_master(&self) -> bool {
+        self.kind == NodeErrorKind::Cluster
+            && self.node.starts_with("cluster ")
+            && ["CLUSTERDOWN", "MOVED", "ASK"].iter().any(|code| self.message.starts_with(code))
+    }
+
+    /// Does the server, or one of a cluster, answer no client at the moment? If a person has to
+    /// change something, it is no outage: each call gets its own error.
+    pub(crate) fn is_outage(&self) -> bool {
+        self.kind.is_outage() || self.is_without_master()
+    }
+
     /// What to do about it.
     fn advice(&self) -> &'static str {
         match self.kind {
+            NodeErrorKind::Cluster if self.is_without_master() => {
+                "is the master of this key running, or being replaced? `CLUSTER NODES` shows it, \
+                 and whether all slots are served"
+            }
             NodeErrorKind::Authentication if self.message.starts_with("DENIED") => {
                 "the server is in protected mode, in which it serves its own machine only: give it \
                  a password (`requirepass`, or an ACL user) and put that into the URL"
@@ -195,9 +213,7 @@ pub enum NodeErrorKind {
 }
 
 impl NodeErrorKind {
-    /// Does the server answer no client at the moment? If a person has to change something, it is
-    /// no outage: each call gets its own error.
-    pub(crate) fn is_outage(self) -> bool {
+    fn is_outage(self) -> bool {
         matches!(
             self,
             Self::Unreachable

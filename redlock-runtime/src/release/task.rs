@@ -11,6 +11,7 @@ use super::unprotected::FinishedBody;
 use crate::backend::{Claim, Fault, Found, LockBackend, Release, Reply, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::error::NodeError;
 use crate::executor;
 use crate::hold::{Leftovers, Tenure};
 use crate::local_queue::{QueueHandle, ReleaseUnderWay};
@@ -177,7 +178,7 @@ impl ReleaseTask {
     pub(crate) fn give_up(self, fault: Fault) {
         let nodes = fault.nodes_text();
         let key = self.claim.key.name();
-        if fault.nodes.iter().all(|node| node.kind().is_outage()) {
+        if fault.nodes.iter().all(NodeError::is_outage) {
             // The outage is told by itself.
             tell!(debug, key, %nodes, "lock was not released before its lease ended");
         } else if executor::admits(&self.engine.reports, Topic::Unreleased, "") {

@@ -112,10 +112,12 @@ impl OutageLog {
 
     /// A command that began at `began` failed. An outage that lasts becomes a part of the error.
     pub(crate) fn failed(&self, mut failure: Failure, began: Moment) -> Failure {
-        if !failure.error.kind().is_outage() {
+        if !failure.error.is_outage() {
             self.heard();
             return failure;
         }
+        // If the node has answered for long enough since, it is another outage.
+        self.end_if_over();
         let now = CLOCK.now();
         let lasts = {
             let mut state = self.state.lock();
@@ -166,7 +168,7 @@ impl OutageLog {
 
     /// The node did not answer when the client was built. The caller gets that as an error.
     pub(crate) fn failed_at_startup(&self, error: &NodeError) {
-        if error.kind().is_outage() {
+        if error.is_outage() {
             let now = CLOCK.now();
             let mut state = self.state.lock();
             let outage = state.outage.get_or_insert_with(|| Outage::new(now));

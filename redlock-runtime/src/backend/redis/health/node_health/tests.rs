@@ -125,6 +125,40 @@ fn of_several_servers_one_that_answers_says_little() {
     assert!(health.answers_again());
 }
 
+/// Its client library has followed redirections, and has waited for a master.
+#[test]
+fn a_cluster_without_a_master_of_the_key_is_an_outage() {
+    let health = |node: &str| {
+        let reports = Arc::new(Reports::new(Clock::Boot));
+        OutageLog::new(node, "web-1".into(), reports, !node.starts_with("cluster"))
+    };
+    let is_outage = |node: &str, message: &str| {
+        let health = health(node);
+        let error = NodeError::new(node, NodeErrorKind::Cluster, message);
+        health.failed(Failure::new(error, false, false), CLOCK.now());
+        health.is_out()
+    };
+    for message in ["CLUSTERDOWN The cluster is down", "MOVED 9 10.0.0.7:6379", "ASK 9 10.0.0.7:1"]
+    {
+        assert!(is_outage("cluster redis://10.0.0.5:6379", message), "{message}");
+        assert!(!is_outage("redis://10.0.0.5:6379", message), "it is no client of a cluster");
+    }
+    assert!(!is_outage("cluster redis://10.0.0.5:6379", "TRYAGAIN Multiple keys request"));
+}
+
+#[test]
+fn what_fails_after_the_end_of_an_outage_begins_another_one() {
+    let health = health();
+    health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+    health.heard();
+    health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
+    let now = CLOCK.now();
+    health.failed(failure(NodeErrorKind::Unreachable), now);
+    let state = health.state.lock();
+    let outage = state.outage.as_ref().unwrap();
+    assert_eq!((outage.began, outage.failed), (now, 1));
+}
+
 #[cfg(feature = "metrics")]
 #[test]
 fn a_restart_that_may_have_lost_leases_is_counted_without_the_guard() {
