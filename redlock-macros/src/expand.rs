@@ -105,16 +105,24 @@ fn braces(tokens: TokenStream, span: Span) -> Group {
 }
 
 /// Moves the variables that `body` uses into it, the last argument first: captured in this
-/// order, they are dropped in this order before the release, as in a plain function. Arguments of
-/// which `on_error` may need a part are left out.
+/// order, they are dropped in this order before the release, as in a plain function. So are those
+/// of which the caller wants nothing but the drop: their names begin with `_`, and neither the key
+/// nor an option reads them. Arguments of which `on_error` may need a part are left out.
 fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
+    let read_before = plan.read_before();
+    let this = plan.hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref());
     let handler = match &plan.args.on_error {
         OnError::With(handler) => handler.to_token_stream(),
         OnError::Convert | OnError::Panic => TokenStream::new(),
     };
     let is_captured = |binding: &&Binding| {
         let name = std::slice::from_ref(&binding.name);
-        hygiene::may_use(body.clone(), name) && !hygiene::mentions(handler.clone(), name)
+        let is_read_by = |code: &TokenStream| hygiene::mentions(code.clone(), name);
+        let is_kept = || {
+            let is_for_drop = hygiene::is_underscored(&binding.name) && this != Some(&binding.name);
+            is_for_drop && !is_read_by(&read_before)
+        };
+        (hygiene::may_use(body.clone(), name) || is_kept()) && !is_read_by(&handler)
     };
     taken(plan, bindings.iter().rev().filter(is_captured))
 }
@@ -125,7 +133,7 @@ fn taken<'a>(plan: &Plan, bindings: impl Iterator<Item = &'a Binding>) -> TokenS
     let at = Span::mixed_site();
     let private = private(plan, at);
     let taken: TokenStream = bindings
-        .map(|Binding { name, cfgs, .. }| quote_spanned!(at=> #(#cfgs)* #private::take(#name);))
+        .map(|Binding { name, cfgs, .. }| quote_spanned!(at=> #(#cfgs)* #private::take_variable!(#name);))
         .collect();
     if taken.is_empty() {
         return taken;

@@ -76,6 +76,11 @@ pub(crate) fn is_constant(name: &Ident) -> bool {
     name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
+/// `_like_this`: no lint expects that the variable is read.
+pub(crate) fn is_underscored(name: &Ident) -> bool {
+    name.to_string().starts_with('_')
+}
+
 /// Are these one name? `id` and `r#id` are two spellings of it; `match` is a keyword, beside which
 /// there may be a variable `r#match`.
 pub(crate) fn is_same(one: &Ident, other: &Ident) -> bool {

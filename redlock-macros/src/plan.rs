@@ -26,6 +26,13 @@ pub(crate) struct Plan {
     pub(crate) names: Vec<Ident>,
 }
 
+impl Plan {
+    /// All expressions that are evaluated before the body.
+    pub(crate) fn read_before(&self) -> TokenStream {
+        read_by(&self.args, self.key.as_ref())
+    }
+}
+
 pub(crate) enum KeyPlan {
     Template(Template),
     Value(Expr),

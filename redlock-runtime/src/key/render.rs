@@ -42,6 +42,16 @@ pub fn lend<A, T>(arguments: A, render: impl FnOnce(A) -> T) -> T {
 #[inline]
 pub fn take<T>(_: T) {}
 
+/// [`take`] of a variable. To the lints of the caller the macro names it, not the caller, so that
+/// they let a name pass that begins with `_`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __take {
+    ($variable:ident) => {
+        $crate::__private::take($variable)
+    };
+}
+
 /// A template without placeholders.
 #[inline]
 pub fn literal_key(text: &'static str) -> Key {

@@ -51,6 +51,19 @@ pub async fn by_async(redlock: &Redlock, a: Guard<'_>, b: Guard<'_>, log: &Log) 
 }
 
 #[redis_lock(key = "drops-<b.number>", client = redlock)]
+pub async fn not_read(
+    redlock: &Redlock,
+    _a: Guard<'_>,
+    b: Guard<'_>,
+    (_c, mut _d): (Guard<'_>, Guard<'_>),
+    log: &Log,
+) -> Locked<u32> {
+    pause().await;
+    log.note("body");
+    Ok(2 * b.number)
+}
+
+#[redis_lock(key = "drops-<b.number>", client = redlock)]
 pub fn by_hand<'a>(
     redlock: &'a Redlock,
     a: Guard<'a>,
@@ -140,6 +153,7 @@ pub async fn recursive<'a>(
 #[async_trait]
 pub trait Boxed {
     async fn boxed(redlock: &Redlock, a: Guard<'_>, b: Guard<'_>, log: &Log) -> Locked<u32>;
+    async fn not_read(redlock: &Redlock, a: Guard<'_>, b: Guard<'_>, log: &Log) -> Locked<u32>;
 }
 
 #[async_trait]
@@ -149,6 +163,13 @@ impl Boxed for () {
         pause().await;
         log.note("body");
         Ok(b.number + a.number)
+    }
+
+    #[redis_lock(key = "drops", client = redlock)]
+    async fn not_read(redlock: &Redlock, a: Guard<'_>, _b: Guard<'_>, log: &Log) -> Locked<u32> {
+        pause().await;
+        log.note("body");
+        Ok(2 * a.number)
     }
 }
 
@@ -169,6 +190,9 @@ pub fn all(redlock: &Redlock) -> Vec<(&'static str, Vec<&'static str>)> {
     note!("without a box", log, a, b, without_a_box(redlock, a, b, &log));
     note!("another name", log, a, b, with_another_name(redlock, (0, a), b, &log));
     note!("recursive", log, a, b, recursive(redlock, a, b, &log));
+    let guards = |log| (Guard::new("c", log), Guard::new("d", log));
+    note!("not read", log, a, b, not_read(redlock, a, b, guards(&log), &log));
+    note!("boxed, not read", log, a, b, <()>::not_read(redlock, a, b, &log));
     note!("boxed", log, a, b, <()>::boxed(redlock, a, b, &log));
     all
 }
