@@ -1,9 +1,9 @@
 //! Keys that compile but mean one lock for all callers: an argument is named in plain text.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Literal, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{Error, Expr, LitStr};
+use syn::{Block, Error, Expr, LitStr, Stmt};
 
 use crate::hygiene;
 use crate::part::Part;
@@ -80,23 +80,95 @@ fn in_brackets(template: &Template, unread: &[Ident]) -> Option<Error> {
     Some(template::error_about(&template.literal, &shown, message))
 }
 
-/// An expression with a string in which `<id>` names an argument that is not read elsewhere.
+/// An expression with a string in which `<id>` names an argument that is not read elsewhere; or
+/// whose value can be such a string, whatever a condition around it reads.
 pub(crate) fn in_expression(expr: &Expr, names: &[Ident]) -> Option<Error> {
-    let tokens = expr.to_token_stream();
-    let unread: Vec<Ident> = names
-        .iter()
-        .filter(|name| !hygiene::mentions(tokens.clone(), std::slice::from_ref(name)))
-        .cloned()
-        .collect();
+    let tokens = spelled_out(expr.to_token_stream());
+    let is_unread = |name: &&Ident| !hygiene::mentions(tokens.clone(), std::slice::from_ref(*name));
+    let unread: Vec<Ident> = names.iter().filter(is_unread).cloned().collect();
+    let expr = syn::parse2::<Expr>(tokens.clone()).ok();
+    let texts = expr.iter().flat_map(values).filter(|value| is_text(value));
+    in_strings(tokens.clone(), &unread)
+        .or_else(|| texts.into_iter().find_map(|text| in_strings(text.to_token_stream(), names)))
+}
+
+fn in_strings(tokens: TokenStream, names: &[Ident]) -> Option<Error> {
     strings(tokens).into_iter().find_map(|literal| {
         let text = literal.value();
-        let inner = named(&text, '<', '>', &unread)?;
+        let inner = named(&text, '<', '>', names)?.trim();
         let message = format!(
             "`<{inner}>` is plain text here, not a placeholder, so that calls would share one \
-             lock; a template is a string literal alone, as in `key = \"stock-<{inner}>\"`"
+             lock; a template is a string literal alone, as in `key = \"stock-<{inner}>\"`, and \
+             an expression takes arguments by `format!(..)`"
         );
         Some(Error::new(literal.span(), message))
     })
+}
+
+/// The code with the text of each `stringify!(..)` in its place: what stands there is not read.
+fn spelled_out(tokens: TokenStream) -> TokenStream {
+    let mut spelled: Vec<TokenTree> = Vec::new();
+    for token in tokens {
+        let TokenTree::Group(group) = token else {
+            spelled.push(token);
+            continue;
+        };
+        if let [.., TokenTree::Ident(name), TokenTree::Punct(bang)] = spelled.as_slice()
+            && name == "stringify"
+            && bang.as_char() == '!'
+        {
+            let mut text = Literal::string(&group.stream().to_string());
+            text.set_span(name.span());
+            spelled.truncate(spelled.len() - 2);
+            spelled.push(text.into());
+            continue;
+        }
+        let mut inner = Group::new(group.delimiter(), spelled_out(group.stream()));
+        inner.set_span(group.span());
+        spelled.push(inner.into());
+    }
+    spelled.into_iter().collect()
+}
+
+/// The expressions of which one becomes the value: those at the ends of branches and blocks.
+fn values(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::If(branch) => {
+            let mut found = last_of(&branch.then_branch);
+            found.extend(branch.else_branch.iter().flat_map(|(_, other)| values(other)));
+            found
+        }
+        Expr::Match(all) => all.arms.iter().flat_map(|arm| values(&arm.body)).collect(),
+        Expr::Block(block) => last_of(&block.block),
+        Expr::Unsafe(block) => last_of(&block.block),
+        Expr::Paren(inner) => values(&inner.expr),
+        Expr::Reference(inner) => values(&inner.expr),
+        value => vec![value],
+    }
+}
+
+fn last_of(block: &Block) -> Vec<&Expr> {
+    match block.stmts.last() {
+        Some(Stmt::Expr(last, None)) => values(last),
+        _ => Vec::new(),
+    }
+}
+
+/// Is it made of literals and constants only?
+fn is_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Lit(_) => true,
+        Expr::Path(path) => path.path.get_ident().is_none_or(hygiene::is_constant),
+        Expr::Macro(call) => call.mac.tokens.clone().into_iter().all(|token| match token {
+            TokenTree::Literal(literal) => !literal.to_string().contains('{'),
+            TokenTree::Punct(_) => true,
+            TokenTree::Ident(_) | TokenTree::Group(_) => false,
+        }),
+        expr => {
+            let parts = hygiene::children(expr);
+            !parts.is_empty() && parts.into_iter().all(is_text)
+        }
+    }
 }
 
 /// The first of `names` that follows an unclosed bracket.
@@ -151,6 +223,38 @@ mod tests {
         let template = template::parse(literal, &mut Errors::default());
         let names = [Ident::new("id", Span::call_site())];
         in_template(&template, &names).map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_text_that_can_be_the_value_is_not_excused_by_a_condition() {
+        let trap = |expr: &str| {
+            let names = [Ident::new("id", Span::call_site())];
+            in_expression(&syn::parse_str(expr).unwrap(), &names).is_some()
+        };
+        for expr in [
+            r#"if id > 3 { "big-<id>" } else { "small" }"#,
+            r#"if id > 3 { "big" } else if id > 1 { "some" } else { ("small-<id>") }"#,
+            r#"match id { 0 => "zero", _ => "n-<id>" }"#,
+            r#"match id { 0 => String::from("zero"), _ => { "n-<id>".to_owned() } }"#,
+            r#"if id > 3 { PREFIX.to_owned() + "-<id>" } else { format!("few") }"#,
+            r#"if id > 3 { format!("<id>") } else { format!("few-{id}") }"#,
+            r#"{ let even = id % 2 == 0; &if even { "<id>" } else { "odd" } }"#,
+            r#"if id > 3 { ["a-<id>", "b"] } else { ["a", "b"] }"#,
+            "stringify!(stock-<id>)",
+            r#"concat!("a-", std::stringify!(<id>))"#,
+        ] {
+            assert!(trap(expr), "{expr}");
+        }
+        for expr in [
+            r#"if id > 3 { TEMPLATE } else { format!("small-{id}") }"#,
+            r#""n-<id>".replace("<id>", &id.to_string())"#,
+            r#"if id > 3 { "n-<id>".replace("<id>", &id.to_string()) } else { "few" }"#,
+            r#"{ let text = render(id); text.replace("<id>", "x") }"#,
+            r#"{ let n = id % 4; format!("<id>-{n}") }"#,
+            r#"if id < 3 { stringify!(few) } else { "many" }"#,
+        ] {
+            assert!(!trap(expr), "{expr}");
+        }
     }
 
     /// A doubled bracket in the brackets: the text that names the argument is written otherwise.
