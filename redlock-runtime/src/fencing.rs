@@ -104,7 +104,10 @@ impl FromStr for FencingToken {
     type Err = InvalidFencingToken;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().ok().and_then(Self::new).ok_or(InvalidFencingToken(()))
+        // The standard library reads a sign as well.
+        let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let value = digits.and_then(|digits| digits.parse().ok());
+        value.and_then(Self::new).ok_or(InvalidFencingToken(()))
     }
 }
 
@@ -138,7 +141,7 @@ mod tests {
         assert_eq!(fencing_token.to_string(), last.to_string());
         assert_eq!(last.to_string().parse(), Ok(fencing_token));
         assert_eq!(FencingToken::new(last + 1), None);
-        for text in ["", "-1", "9007199254740992", "18446744073709551616", "1.0", " 1"] {
+        for text in ["", "-1", "9007199254740992", "18446744073709551616", "1.0", " 1", "+5"] {
             assert_eq!(text.parse::<FencingToken>(), Err(InvalidFencingToken(())), "{text}");
         }
     }
