@@ -38,7 +38,20 @@ impl Cli {
         let matches = command.try_get_matches_from_mut(line).map_err(without_wrong_tip)?;
         let cli = Self::from_arg_matches(&matches);
         let mut cli = cli.map_err(|error| error.format(&mut command))?;
-        cli.servers.settle(|option| matches.value_source(option) == Some(ValueSource::CommandLine));
+        let is_on_line =
+            |option: &str| matches.value_source(option) == Some(ValueSource::CommandLine);
+        cli.servers.settle(is_on_line);
+        let prefix = &cli.servers.prefix;
+        // Nobody sees it in a file of variables, and the keys would be others than without it.
+        if prefix.trim() != prefix && !is_on_line("prefix") {
+            let message = format!(
+                "REDLOCK_PREFIX is `{}`, with white space at its ends, so that its locks would \
+                 exclude nobody who has it without; take the white space out, or give --prefix \
+                 where it is meant",
+                prefix.escape_debug()
+            );
+            return Err(command.error(ErrorKind::ValueValidation, message));
+        }
         if cli.servers.sentinel.is_some() && cli.servers.cluster {
             let message = "--sentinel and --cluster (REDLOCK_SENTINEL and REDLOCK_CLUSTER) exclude \
                            each other";

@@ -132,13 +132,17 @@ impl Written {
             let url = variable("REDIS_URL")?.map(|url| url.trim().to_owned());
             written(url.into_iter().collect(), "REDIS_URL")
         };
-        if found.urls.is_empty() {
-            return Err(Failure::usage(
-                "no server is named; set REDIS_URL (or REDLOCK_URLS for several), for example to \
-                 redis://127.0.0.1:6379, or give --url or --url-file",
-            ));
+        if !found.urls.is_empty() {
+            return Ok(found);
         }
-        Ok(found)
+        let missing = match found.place.as_str() {
+            "REDIS_URL" => "no server is named".to_owned(),
+            place => format!("{place} names no server: there is no URL in it"),
+        };
+        Err(Failure::usage(format!(
+            "{missing}; set REDIS_URL (or REDLOCK_URLS for several), for example to \
+             redis://127.0.0.1:6379, or give --url or --url-file"
+        )))
     }
 
     /// Can the URLs be read, and has none of the command line a password?

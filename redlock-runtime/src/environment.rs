@@ -11,7 +11,7 @@ const VARIABLES: [&str; 8] = [
     "REDIS_URL",
     SENTINEL,
     CLUSTER,
-    "REDLOCK_PREFIX",
+    PREFIX,
     "REDLOCK_TLS_CA",
     "REDLOCK_TLS_CERT",
     "REDLOCK_TLS_KEY",
@@ -19,6 +19,7 @@ const VARIABLES: [&str; 8] = [
 
 const SENTINEL: &str = "REDLOCK_SENTINEL";
 const CLUSTER: &str = "REDLOCK_CLUSTER";
+const PREFIX: &str = "REDLOCK_PREFIX";
 
 /// The client that the variables of this process describe.
 pub(crate) fn builder() -> Result<RedlockBuilder, LockError> {
@@ -47,17 +48,36 @@ fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<RedlockBu
              redis://127.0.0.1:6379",
         ));
     };
+    if urls.is_empty() {
+        return Err(LockError::config(format!(
+            "{name} names no server: it has nothing but commas and white space; set it to a URL, \
+             for example to redis://127.0.0.1:6379, or leave it out"
+        )));
+    }
     for (place, url) in (1..).zip(&urls) {
         check(url, || format!("URL {place} of {} in {name}", urls.len()))?;
     }
     let master = set(SENTINEL).map(|master| master.trim().to_owned());
     let is_cluster = set(CLUSTER).is_some_and(|value| is_yes(&value));
     let builder = Redlock::builder().with_tls(Tls::from_variables(set)?);
-    let builder = match set("REDLOCK_PREFIX") {
-        Some(prefix) => builder.prefix(prefix),
+    let builder = match set(PREFIX) {
+        Some(prefix) => builder.prefix(bare_prefix(prefix)?),
         None => builder,
     };
     at(builder, urls, master.as_deref(), is_cluster)
+}
+
+/// Fails for white space that nobody sees in a file of variables: the keys would be others than
+/// those of the processes without it.
+fn bare_prefix(prefix: String) -> Result<String, LockError> {
+    if prefix.trim() == prefix {
+        return Ok(prefix);
+    }
+    Err(LockError::config(format!(
+        "{PREFIX} is `{}`, with white space at its ends, so that its locks would exclude nobody \
+         who has it without; take the white space out, or call `.prefix(..)` where it is meant",
+        prefix.escape_debug()
+    )))
 }
 
 /// Fails for a URL that cannot work. The error may show nothing of it that could be a password.
@@ -175,6 +195,28 @@ mod tests {
         for blank in ["", " ", "\t"] {
             let built = builder(&[("REDIS_URL", "redis://a"), ("REDLOCK_PREFIX", blank)]).unwrap();
             assert!(built.contains("prefix: \"lock:\""), "{built}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_with_white_space_at_its_ends_is_refused() {
+        for prefix in ["shop: ", " shop:", "shop:\n"] {
+            let set = [("REDIS_URL", "redis://a"), ("REDLOCK_PREFIX", prefix)];
+            let error = builder(&set).unwrap_err();
+            assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains("REDLOCK_PREFIX") && text.contains("white space"), "{text}");
+        }
+        let inside = [("REDIS_URL", "redis://a"), ("REDLOCK_PREFIX", "my shop:")];
+        assert!(builder(&inside).unwrap().contains("my shop:"));
+    }
+
+    #[test]
+    fn a_list_without_a_url_is_named() {
+        for list in [",", " , ,"] {
+            let set = [("REDLOCK_URLS", list), ("REDIS_URL", "redis://a")];
+            let text = builder(&set).unwrap_err().to_string();
+            assert!(text.contains("REDLOCK_URLS names no server"), "{text}");
         }
     }
 

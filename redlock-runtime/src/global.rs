@@ -74,12 +74,13 @@ pub fn init_blocking(client: impl IntoRedlock) -> Result<Redlock, LockError> {
 /// | `REDIS_URL` | the server, where `REDLOCK_URLS` is not set |
 /// | `REDLOCK_SENTINEL` | sentinels, and what they call the master (feature `sentinel`) |
 /// | `REDLOCK_CLUSTER` | `1`: they belong to a Redis Cluster (feature `cluster`) |
-/// | `REDLOCK_PREFIX` | put before every key, instead of `lock:` |
+/// | `REDLOCK_PREFIX` | put before every key, instead of `lock:`; no white space at its ends |
 /// | `REDLOCK_TLS_CA` | PEM file of a private CA (feature `tls`) |
 /// | `REDLOCK_TLS_CERT`, `REDLOCK_TLS_KEY` | PEM files of a client certificate (feature `tls`) |
 ///
 /// A blank variable counts as one that is not set: a client without a prefix is made by
-/// [`prefix("")`](crate::RedlockBuilder::prefix) only. The program `redlock` reads the same ones.
+/// [`prefix("")`](crate::RedlockBuilder::prefix) only, and so is one whose prefix has white space at
+/// its ends. The program `redlock` reads the same ones.
 ///
 /// # Errors
 /// As [`init`]; [`LockError::Config`] when no server is named, a file cannot be read, or a variable

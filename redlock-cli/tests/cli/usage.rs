@@ -153,6 +153,22 @@ async fn a_blank_variable_is_none() {
 }
 
 #[tokio::test]
+async fn a_variable_that_cannot_be_meant_is_named() {
+    for (variable, value, told) in [
+        ("REDLOCK_URLS", " ,", "REDLOCK_URLS names no server"),
+        ("REDLOCK_PREFIX", "shop: ", "REDLOCK_PREFIX is `shop: `, with white space at its ends"),
+    ] {
+        let mut command = tool("redis://127.0.0.1:1", &["ls"]);
+        let ended = ended(command.env(variable, value).spawn().unwrap()).await;
+        assert!(ended.code == 64 && ended.stderr.contains(told), "{ended:?}");
+    }
+    let server = Server::shared().await;
+    let mut meant = tool(&server.url_with_password(), &["ls", "--prefix", "shop: "]);
+    let meant = ended(meant.spawn().unwrap()).await;
+    assert_eq!(meant.code, 0, "{meant:?}");
+}
+
+#[tokio::test]
 async fn urls_that_are_separated_wrongly_are_told_how() {
     for (variable, list) in [
         ("REDLOCK_URLS", "redis://:s3cret@a:1;redis://:s3cret@b:1"),
