@@ -83,8 +83,8 @@ pub mod __private {
     pub use core::format_args;
     pub use core::time::Duration;
 
-    pub use crate::Wait;
     pub use crate::__take as take_variable;
+    pub use crate::Wait;
     pub use crate::call::{
         Client, FromLockError, Handed, Kept, LockLocal, Locked, NoReturn, Pending, Skip, Slot,
         Spec, client, convert, global, handle, no_return, panic_on, skip_busy, skipped, wait,

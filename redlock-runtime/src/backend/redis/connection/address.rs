@@ -86,11 +86,18 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
             "`{shown}` is not a redis URL: it needs a scheme, as in `redis://127.0.0.1:6379`"
         )));
     };
+    let scheme = &*scheme.to_ascii_lowercase();
     let is_secure = match scheme {
         "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => false,
         "rediss" | "valkeys" => {
             tls::prepare(&shown)?;
             true
+        }
+        _ if url.starts_with(char::is_whitespace) => {
+            let shown = without_credentials(url.trim_start());
+            return Err(LockError::config(format!(
+                "there is white space before the URL `{shown}`; leave it out"
+            )));
         }
         _ => {
             return Err(LockError::config(format!(
@@ -149,10 +156,8 @@ pub(crate) fn name(info: &ConnectionInfo) -> String {
         _ => "redis",
     };
     let address = match info.addr() {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
-            if host.contains(':') =>
-        {
-            format!("[{host}]:{port}")
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            with_port(host, *port)
         }
         other => other.to_string(),
     };
@@ -160,6 +165,11 @@ pub(crate) fn name(info: &ConnectionInfo) -> String {
         0 => format!("{scheme}://{address}"),
         db => format!("{scheme}://{address}/{db}"),
     }
+}
+
+/// `host:port`; an address of IPv6 stands in brackets.
+pub(crate) fn with_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Shown in place of text that may be a password.
@@ -170,9 +180,11 @@ const HIDDEN: &str = "***";
 /// `@`, a query, a port or a database that is not a number, and all of a text that does not begin
 /// like a URL of Redis.
 fn without_credentials(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_shown(scheme)) else {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let scheme = &*scheme.to_ascii_lowercase();
+    if !is_shown(scheme) {
         return HIDDEN.to_owned();
-    };
+    }
     let (user, rest) = match rest.rsplit_once('@') {
         Some((_, rest)) => ("***@", rest),
         None => ("", rest),

@@ -179,7 +179,13 @@ impl LockBackend for RedisCluster {
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        self.node.verify(within)
+        Box::pin(async move {
+            let end = Instant::now() + within;
+            match self.node.verify(within).await {
+                Ok(()) => Ok(()),
+                Err(fault) => Err(self.explained(fault, end).await),
+            }
+        })
     }
 
     fn abilities(&self) -> Abilities<'_> {

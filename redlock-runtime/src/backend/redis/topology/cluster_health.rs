@@ -11,12 +11,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cluster::{RedisCluster, Shards};
 use super::masters;
-use super::slots::{self, Master, View};
+use super::slots::{self, Address, Master, View};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::{Failure, no_reply};
-use crate::backend::redis::connection::diagnose;
+use crate::backend::redis::connection::{address, diagnose};
 use crate::backend::redis::pubsub::{broken, silent};
-use crate::backend::{HealthAnswer, HealthCheck};
+use crate::backend::{Fault, HealthAnswer, HealthCheck};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::health::{Health, NodeHealth};
 use crate::key::mark_of_slot;
@@ -106,12 +106,33 @@ impl RedisCluster {
             let slots = loan.connection.inner().route(command, place).await?;
             // A pool does not say which host is meant by servers that do not know their own.
             let found = slots::parse(&slots, "");
-            if found.masters.is_empty() { Err(broken()) } else { Ok(found) }
+            if found.is_empty() { Err(broken()) } else { Ok(found) }
         });
         match asked.await {
             Ok(Ok(view)) => Ok(view),
             Ok(Err(error)) => Err(diagnose(name, &error).error),
             Err(_) => Err(no_reply(name, "no reply", within, false).error),
+        }
+    }
+
+    /// What errors call one of its masters.
+    fn name_of(&self, (host, port): &Address) -> String {
+        format!("{} ({})", self.core().name, address::with_port(host, *port))
+    }
+
+    /// A fault at which the client library says only that it found no connection, where the cause
+    /// is a master that does not tell its address.
+    pub(super) async fn explained(&self, fault: Fault, end: Instant) -> Fault {
+        if fault.nodes.iter().all(|node| node.kind() != NodeErrorKind::Unreachable) {
+            return fault;
+        }
+        let begun = Instant::now();
+        match self.view(begun, end.saturating_duration_since(begun)).await {
+            Ok(view) if view.unnamed.is_some() => match self.covered(&view) {
+                Err(cause) => Fault { nodes: vec![cause], ..fault },
+                Ok(()) => fault,
+            },
+            _ => fault,
         }
     }
 
@@ -122,7 +143,7 @@ impl RedisCluster {
     /// command while it looks for a master that is silent.
     async fn check(&self, master: Master, within: Duration) -> NodeHealth {
         let Master { address, slot } = master;
-        let name = format!("{} ({}:{})", self.core().name, address.0, address.1);
+        let name = self.name_of(&address);
         let question = redis::cmd("GET").arg(mark_of_slot(&self.prefix, slot)).take();
         let begun = Instant::now();
         let asked = timeout(within, async {
@@ -157,4 +178,56 @@ impl RedisCluster {
 fn is_elsewhere(error: &RedisError) -> bool {
     use ServerErrorKind::{Ask, Moved, TryAgain};
     matches!(error.kind(), ErrorKind::Server(Moved | Ask | TryAgain))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::backend::LockBackend;
+    use crate::backend::redis::connection::bulk;
+    use crate::backend::redis::node_core::NodeOptions;
+
+    /// A server that has all slots, does not know its address, and agrees to everything else.
+    async fn serve(mut socket: TcpStream) {
+        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n{}\r\n:7\r\n", bulk("?"));
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = socket.read(&mut buffer).await {
+            let sent = String::from_utf8_lossy(&buffer[..length]);
+            let is_about_slots = |command: &str| command.contains("SLOTS");
+            let answer = |command| if is_about_slots(command) { &*slots } else { "+OK\r\n" };
+            let answers: String = sent.split('*').skip(1).map(answer).collect();
+            if socket.write_all(answers.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_without_addresses_says_what_to_set() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(serve(socket));
+            }
+        });
+        let cluster = RedisCluster::open(&[url], NodeOptions::default()).unwrap();
+        let fault = cluster.verify(Duration::from_secs(60)).await.unwrap_err();
+        let text = fault.nodes_text();
+        assert!(text.contains("slots 0 to 16383 does not tell its address"), "{text}");
+        assert!(text.contains("`cluster-announce-hostname`"), "{text}");
+        server.abort();
+    }
+
+    #[test]
+    fn a_master_with_an_address_of_ipv6_has_its_brackets() {
+        let urls = ["redis://h".to_owned()];
+        let cluster = RedisCluster::open(&urls, NodeOptions::default()).unwrap();
+        let name = |host: &str| cluster.name_of(&(host.to_owned(), 7911));
+        assert_eq!(name("::1"), "cluster redis://h:6379 ([::1]:7911)");
+        assert_eq!(name("b"), "cluster redis://h:6379 (b:7911)");
+    }
 }

@@ -239,7 +239,7 @@ pub(super) async fn view(
         Box::pin(async move {
             let asked = timeout(CONNECT, slots(server.clone())).await;
             let view = parse(&asked.unwrap_or_else(|_| Err(silent()))?, host(server.addr()));
-            if view.masters.is_empty() { Err(broken()) } else { Ok((server, view)) }
+            if view.is_empty() { Err(broken()) } else { Ok((server, view)) }
         })
     };
     let count = servers.len();
@@ -247,8 +247,9 @@ pub(super) async fn view(
     let is_same = |(_, one): &(_, View), (_, other): &(_, View)| one == other;
     let grace = |took: Duration| took.clamp(SHORTEST_GRACE, LONGEST_GRACE).min(patience);
     let votes = majority::votes(race, count, grace, is_same).await?;
-    // Of views that as many have, the one that came first.
-    let most = votes.into_iter().rev().max_by_key(Vec::len);
+    // One that tells addresses, if there is any. Of views that as many have, the one that came first.
+    let tells = |votes: &[(_, View)]| votes.iter().any(|(_, view)| !view.masters.is_empty());
+    let most = votes.into_iter().rev().max_by_key(|votes| (tells(votes), votes.len()));
     most.unwrap_or_default().into_iter().next().ok_or_else(broken)
 }
 

@@ -29,6 +29,13 @@ pub(super) struct View {
     pub(super) unnamed: Option<(i64, i64)>,
 }
 
+impl View {
+    /// No master is known, not even one without an address.
+    pub(super) fn is_empty(&self) -> bool {
+        self.masters.is_empty() && self.unnamed.is_none()
+    }
+}
+
 /// What an answer to CLUSTER SLOTS says. If a server does not know its host, it is the one that was
 /// `asked`.
 pub(super) fn parse(slots: &Value, asked: &str) -> View {

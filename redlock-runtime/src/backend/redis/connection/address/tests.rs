@@ -35,6 +35,7 @@ fn what_is_no_password_is_shown() {
         ("redis://h:1?x=secret", "redis://h:1?***"),
         ("unix:///run/redis.sock?pass=secret", "unix:///run/redis.sock?***"),
         ("a-word://h", "***"),
+        ("RedisS://u:secret@h", "rediss://***@h"),
     ] {
         assert_eq!(without_credentials(url), shown);
     }
@@ -44,6 +45,8 @@ fn what_is_no_password_is_shown() {
 fn the_name_of_a_node_begins_with_its_scheme() {
     let name = |url| name(&parse(url, None).unwrap());
     assert_eq!(name("valkey://h"), "redis://h:6379");
+    assert_eq!(name("REDIS://:p@h/2"), "redis://h:6379/2");
+    assert_eq!(name("Unix:///run/redis.sock"), "unix:///run/redis.sock");
     assert_eq!(name("redis://[::1]:17399/2"), "redis://[::1]:17399/2");
     assert_eq!(name("redis+unix:///run/redis.sock"), "unix:///run/redis.sock");
     #[cfg(feature = "tls")]
@@ -63,6 +66,9 @@ fn certificates_are_for_urls_with_tls() {
 fn bad_urls_say_what_to_write() {
     assert!(message("127.0.0.1:6379").contains("it needs a scheme"));
     assert!(message("http://127.0.0.1").contains("begins with `redis://`"));
+    assert!(message("REDIS://h?db=2").contains("`redis://host:6379/2`"));
+    let spaced = message(" redis://u:s3cret@h:1");
+    assert!(spaced.contains("white space before the URL `redis://***@h:1`"), "{spaced}");
     assert!(message("redis://127.0.0.1:notaport").contains("is not a redis URL"));
     assert!(message("rediss://127.0.0.1/#insecure").contains("rediss://127.0.0.1"));
     assert!(message("redis://locks@127.0.0.1").contains("a user without a password"));
