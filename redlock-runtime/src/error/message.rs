@@ -237,6 +237,16 @@ mod tests {
         assert!(!later.to_string().contains("redis-server"), "{later}");
     }
 
+    /// Servers that this process cannot ask may be well.
+    #[test]
+    fn a_lack_of_descriptors_blames_no_server() {
+        let message = "Too many open files (os error 24)";
+        let node = NodeError::new("redis://127.0.0.1:1", NodeErrorKind::Unreachable, message);
+        let error = LockError::Unavailable { key: String::new(), nodes: vec![node] }.to_string();
+        assert!(error.contains("(os error 24) (raise the limit of open files"), "{error}");
+        assert!(!error.contains("redis-server") && !error.contains("running"), "{error}");
+    }
+
     /// Users can do nothing about keys, options and hash tags.
     #[test]
     fn a_bad_key_is_told_to_users_without_what_it_is() {

@@ -48,6 +48,12 @@ impl NodeError {
         ["NOAUTH", "Authentication required"].iter().any(|words| self.message.contains(words))
     }
 
+    /// This process, or its machine, has as many open files as it may have.
+    pub(super) fn is_out_of_descriptors(&self) -> bool {
+        // EMFILE and ENFILE, as the standard library shows them.
+        ["(os error 24)", "(os error 23)"].iter().any(|words| self.message.contains(words))
+    }
+
     /// No server of a cluster could be reached, perhaps but for those that the client was told of.
     fn is_cut_off_cluster(&self) -> bool {
         let is_connected = self.kind == NodeErrorKind::NoReply && self.message.contains("no reply");
@@ -82,6 +88,9 @@ impl NodeError {
             NodeErrorKind::Authentication if !self.is_login_missing() => {
                 "the server refused this user or password: is it escaped in the URL (`%40` for \
                  `@`), and does the server have one?"
+            }
+            NodeErrorKind::Unreachable if self.is_out_of_descriptors() => {
+                "raise the limit of open files (`ulimit -n`), or find who leaks connections"
             }
             NodeErrorKind::Unreachable | NodeErrorKind::NoReply if self.is_cut_off_cluster() => {
                 "a cluster is reached at the addresses that its servers announce \

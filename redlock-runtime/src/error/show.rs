@@ -142,6 +142,7 @@ impl fmt::Display for NodeList<'_> {
         let is_here = |node: &NodeError| {
             let hosts = ["//127.0.0.1", "//localhost", "//[::1]"];
             node.kind() == NodeErrorKind::Unreachable
+                && !node.is_out_of_descriptors()
                 && hosts.iter().any(|host| node.node().contains(host))
         };
         if key.is_empty() && nodes.iter().any(is_here) {
