@@ -67,8 +67,14 @@ pub use state::{LeaseState, LostReason, Released};
 #[cfg(all(feature = "tls", feature = "sentinel"))]
 pub mod __operator {
     pub use crate::backend::operator::{
-        LockKeys, explain, lock_keys, release_script, server, shared_release_script, watched_master,
+        LockKeys, check_mode, explain, lock_keys, release_script, server, shared_release_script,
+        watched_master,
     };
+
+    /// Can the keys of locks begin with this?
+    pub fn check_prefix(prefix: &str) -> Result<(), crate::LockError> {
+        crate::client::check_prefix(prefix)
+    }
 
     /// The URLs in a list, as in `REDLOCK_URLS`.
     pub fn split_urls(list: &str) -> Vec<String> {

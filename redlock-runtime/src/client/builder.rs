@@ -279,7 +279,7 @@ impl RedlockBuilder {
     pub async fn build(self) -> Result<Redlock, LockError> {
         telemetry::describe();
         let policy = Policy::DEFAULT.with(self.stated)?;
-        let prefix = self.checked_prefix()?;
+        check_prefix(&self.prefix)?;
         let client_name = self.checked_client_name()?;
         if self.reply_timeout.is_zero() {
             return Err(LockError::config("`reply_timeout` is zero: no command could be answered"));
@@ -287,8 +287,12 @@ impl RedlockBuilder {
         check_length("reply_timeout", self.reply_timeout)?;
         check_length("outage_wait", self.outage_wait.unwrap_or_default())?;
         check_length("longest_expire", self.topology.longest_expire.unwrap_or_default())?;
-        let Assembled { backend, is_embedded, reports } =
-            self.topology.assemble(&prefix, &client_name, self.reply_timeout, policy.expire())?;
+        let Assembled { backend, is_embedded, reports } = self.topology.assemble(
+            &self.prefix,
+            &client_name,
+            self.reply_timeout,
+            policy.expire(),
+        )?;
         // Without requests and replies there is nothing that could fail.
         let is_certain = backend.abilities().is_synchronous;
         let engine = Engine::new(Parts {
@@ -303,20 +307,7 @@ impl RedlockBuilder {
         if !self.is_lazy && !is_certain {
             verify(&engine).await?;
         }
-        Ok(Redlock::new(engine, prefix, policy))
-    }
-
-    fn checked_prefix(&self) -> Result<String, LockError> {
-        let is_fit =
-            self.prefix.len() <= LONGEST_NAME && !self.prefix.chars().any(char::is_control);
-        if is_fit && !self.prefix.contains(['{', '}']) {
-            return Ok(self.prefix.clone());
-        }
-        Err(LockError::config(format!(
-            "`prefix` {:?} cannot be used: it may have up to {LONGEST_NAME} bytes, without control \
-             characters and braces (put a hash tag into the key)",
-            self.prefix
-        )))
+        Ok(Redlock::new(engine, self.prefix, policy))
     }
 
     fn checked_client_name(&self) -> Result<String, LockError> {
@@ -336,6 +327,18 @@ impl RedlockBuilder {
              control characters"
         )))
     }
+}
+
+/// Can the keys of locks begin with this?
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), LockError> {
+    let is_fit = prefix.len() <= LONGEST_NAME && !prefix.chars().any(char::is_control);
+    if is_fit && !prefix.contains(['{', '}']) {
+        return Ok(());
+    }
+    Err(LockError::config(format!(
+        "`prefix` {prefix:?} cannot be used: it may have up to {LONGEST_NAME} bytes, without \
+         control characters and braces (put a hash tag into the key)"
+    )))
 }
 
 /// A time that is added to others must not reach beyond what a clock can show.

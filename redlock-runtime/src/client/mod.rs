@@ -19,6 +19,8 @@ mod topology;
 
 pub(crate) use blocking::check_may_block;
 pub use builder::RedlockBuilder;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub(crate) use builder::check_prefix;
 pub use held::HeldLock;
 pub use into_redlock::IntoRedlock;
 pub use redlock::Redlock;

@@ -5,6 +5,7 @@ use deadpool_redis::redis::{Client, RedisError};
 use super::commands::exclusive::release;
 use super::commands::shared::release as shared_release;
 use super::connection::{address, diagnose};
+use super::health::startup_check;
 use super::topology::sentinel::Sentinels;
 use crate::backend::Tls;
 use crate::error::{LockError, NodeError};
@@ -61,6 +62,11 @@ pub async fn watched_master(urls: &[String], master: &str) -> Result<(String, Cl
     let client = found.map_err(unavailable)?;
     let name = format!("{name} at {}", client.get_connection_info().addr());
     Ok((name, client))
+}
+
+/// Is the server at `node` one that has all locks, by its answer to `INFO`?
+pub fn check_mode(node: &str, info: &str) -> Result<(), NodeError> {
+    startup_check::check_mode(node, info).map_or(Ok(()), Err)
 }
 
 /// An error of the Redis client as the library tells it, with what to do.

@@ -99,7 +99,7 @@ fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>
 
 /// Is it a server that has all locks? One of a cluster has those of its slots, and refuses a script
 /// for several: a client of it alone could not renew two leases at once.
-fn check_mode(node: &str, info: &str) -> Option<NodeError> {
+pub(crate) fn check_mode(node: &str, info: &str) -> Option<NodeError> {
     let (kind, message) = match field(info, "redis_mode") {
         Some("sentinel") => (NodeErrorKind::Sentinel, "this is a sentinel, which has no locks"),
         Some("cluster") => (
