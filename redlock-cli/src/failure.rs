@@ -1,6 +1,7 @@
 //! Exit codes, and failures with what to print on stderr.
 
 use redlock::LockError;
+use rustix::io::Errno;
 
 /// The lock is held by another process (`EX_TEMPFAIL`); `-E` names another code.
 pub(crate) const BUSY: u8 = 75;
@@ -12,6 +13,8 @@ pub(crate) const LOST: u8 = 76;
 pub(crate) const USAGE: u8 = 64;
 /// The operating system refused something (`EX_OSERR`).
 pub(crate) const SYSTEM: u8 = 71;
+/// The reader of stdout has gone: as of a program that SIGPIPE ends.
+pub(crate) const UNREAD: u8 = 141;
 /// The command was found and cannot be run, as in shells.
 pub(crate) const CANNOT_RUN: u8 = 126;
 /// The command was not found, as in shells.
@@ -37,21 +40,35 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
+    /// Servers cannot be asked. Where this machine has no descriptor left, that is no fault of
+    /// theirs.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::new(if lacks_descriptors(&message) { SYSTEM } else { UNAVAILABLE }, message)
+    }
+
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(USAGE, message)
     }
 }
 
+/// Does an error of the system say that too many files are open?
+pub(crate) fn lacks_descriptors(message: &str) -> bool {
+    let errors = [Errno::MFILE, Errno::NFILE].map(|error| std::io::Error::from(error).to_string());
+    errors.iter().any(|error| message.contains(error))
+}
+
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
+        let message = in_own_words(&error.to_string());
         let code = match &error {
             LockError::Config { .. } | LockError::InvalidKey { .. } => USAGE,
             LockError::BackgroundThread { .. } => SYSTEM,
             LockError::Lost { .. } => LOST,
             error if error.is_busy() => BUSY,
-            _ => UNAVAILABLE,
+            _ => return Self::unavailable(message),
         };
-        Self::new(code, in_own_words(&error.to_string()))
+        Self::new(code, message)
     }
 }
 
@@ -70,8 +87,13 @@ pub(crate) fn in_own_words(message: &str) -> String {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        // The reader of stdout has gone: `redlock ls | head`.
-        let is_quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
-        Self::new(SYSTEM, if is_quiet { String::new() } else { error.to_string() })
+        // `redlock ls | head`.
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::new(UNREAD, "");
+        }
+        let message = error.to_string();
+        let is_lack = lacks_descriptors(&message);
+        let advice = if is_lack { "; raise the limit of open files (`ulimit -n`)" } else { "" };
+        Self::new(SYSTEM, message + advice)
     }
 }

@@ -19,6 +19,7 @@ mod output;
 mod owner_value;
 mod release;
 mod run;
+mod runtime;
 mod servers;
 mod show;
 mod signals;
@@ -46,8 +47,9 @@ fn main() -> ExitCode {
         Err(error) => return tell(&error).into(),
     };
     // One thread: the kernel ends the command with the thread that started it.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(execute(cli)));
+    let outcome = runtime::on_this_thread()
+        .map_err(Failure::from)
+        .and_then(|runtime| runtime.block_on(execute(cli)));
     let end = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             complain(&failure.message);
@@ -60,7 +62,7 @@ fn main() -> ExitCode {
 /// Tells what is wrong with the command line, or helps. The exit code.
 fn tell(error: &clap::Error) -> u8 {
     if !error.use_stderr() {
-        return error.print().map_or(failure::SYSTEM, |()| 0);
+        return error.print().map_or_else(|error| Failure::from(error).code, |()| 0);
     }
     let told = if io::stderr().is_terminal() {
         error.print()

@@ -11,9 +11,9 @@ use redlock::deadpool_redis::redis::{
     self, AsyncConnectionConfig, Client, Cmd, ConnectionAddr, FromRedisValue, Pipeline, RedisError,
     RedisResult, Value,
 };
-use redlock::{LockError, NodeError};
+use redlock::{LockError, NodeError, NodeErrorKind};
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::servers::{Servers, Topology};
 
 /// How long a connect or a reply may take.
@@ -24,6 +24,8 @@ pub(crate) struct Node {
     name: String,
     place: Place,
     connection: Option<Connection>,
+    /// It was asked whether it has all locks.
+    is_checked: bool,
 }
 
 enum Place {
@@ -44,22 +46,25 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
+    fn new(name: String, place: Place) -> Self {
+        Self { name, place, connection: None, is_checked: false }
+    }
+
     /// The independent masters of a group; or the one master that sentinels watch; or a cluster,
     /// which finds the server of each key.
     pub(crate) fn of_keys(servers: &Servers) -> Result<Vec<Self>, Failure> {
-        let node = |name: String, place| Self { name, place, connection: None };
         Ok(match &servers.topology {
             Topology::Masters(urls) => {
                 let server = |url: &String| {
                     let (name, client) = servers.client(url)?;
-                    Ok(node(name, Place::Server(Box::new(client))))
+                    Ok(Self::new(name, Place::Server(Box::new(client))))
                 };
                 urls.iter().map(server).collect::<Result<_, LockError>>()?
             }
             Topology::Sentinel { urls, master } => {
                 let place = Place::Sentinel { urls: urls.clone(), master: master.clone() };
                 let shown = master.rsplit_once('@').map_or(master.as_str(), |(_, name)| name);
-                vec![node(format!("sentinel {shown}"), place)]
+                vec![Self::new(format!("sentinel {shown}"), place)]
             }
             Topology::Cluster(urls) => {
                 let seed = |url: &String| servers.client(url).map(|(_, client)| client);
@@ -71,10 +76,8 @@ impl Node {
                     .response_timeout(LIMIT)
                     .build()
                     .map_err(|error| Failure::usage(error.to_string()))?;
-                vec![node(
-                    "the cluster".to_owned(),
-                    Place::Cluster { client: Box::new(client), seeds },
-                )]
+                let place = Place::Cluster { client: Box::new(client), seeds };
+                vec![Self::new("the cluster".to_owned(), place)]
             }
         })
     }
@@ -85,15 +88,29 @@ impl Node {
         let mut failed = None;
         for url in urls {
             let (name, client) = servers.client(url)?;
-            let mut seed =
-                Self { name, place: Place::Server(Box::new(client.clone())), connection: None };
+            let mut seed = Self::new(name, Place::Server(Box::new(client.clone())));
             match seed.query(redis::cmd("CLUSTER").arg("SLOTS")).await {
                 Ok(slots) => return masters(&slots, &client),
                 Err(error) => failed = Some(error),
             }
         }
         let message = failed.map_or_else(String::new, |error: NodeError| error.to_string());
-        Err(Failure::new(failure::UNAVAILABLE, message))
+        Err(Failure::unavailable(message))
+    }
+
+    /// Does this server have all locks? One of a cluster has a part of them, and a sentinel none.
+    /// It is taken to have all where its user may not ask.
+    pub(crate) async fn check_mode(&mut self) -> Result<(), NodeError> {
+        if !self.is_checked {
+            let info = self.query::<String>(redis::cmd("INFO").arg("server")).await;
+            let info = match info {
+                Err(error) if error.kind() == NodeErrorKind::NoPermission => String::new(),
+                info => info?,
+            };
+            operator::check_mode(&self.name, &info)?;
+            self.is_checked = true;
+        }
+        Ok(())
     }
 
     /// The error of a server that is still being asked.
@@ -214,7 +231,7 @@ fn no_reply() -> RedisError {
 
 /// The masters in a reply to `CLUSTER SLOTS`, with the settings of the server that gave it.
 fn masters(slots: &Value, seed: &Client) -> Result<Vec<Node>, Failure> {
-    let malformed = || Failure::new(failure::UNAVAILABLE, "CLUSTER SLOTS has an unknown reply");
+    let malformed = || Failure::unavailable("CLUSTER SLOTS has an unknown reply");
     let ranges: Vec<Vec<Value>> =
         redis::from_redis_value(slots.clone()).map_err(|_| malformed())?;
     let mut nodes: Vec<Node> = Vec::new();
@@ -232,7 +249,7 @@ fn masters(slots: &Value, seed: &Client) -> Result<Vec<Node>, Failure> {
         if nodes.iter().all(|node| node.name != name) {
             let client = Client::open(info.set_addr(addr))
                 .map_err(|error| Failure::usage(error.to_string()))?;
-            nodes.push(Node { name, place: Place::Server(Box::new(client)), connection: None });
+            nodes.push(Node::new(name, Place::Server(Box::new(client))));
         }
     }
     Ok(nodes)

@@ -197,7 +197,7 @@ async fn take_away(
             let told = format!("lock `{name}` may be held still: {} of {of} servers", errors.len());
             errors.push(format!("{told} were not told to release it"));
         }
-        return Err(Failure::new(failure::UNAVAILABLE, errors.join("\nredlock: ")));
+        return Err(Failure::unavailable(errors.join("\nredlock: ")));
     }
     for error in &errors {
         complain(error);

@@ -45,6 +45,7 @@ impl Topology {
 
 impl Servers {
     pub(crate) fn from_args(args: &ServerArgs) -> Result<Self, Failure> {
+        operator::check_prefix(&args.prefix)?;
         let tls = tls()?;
         let written = Written::find(args)?;
         written.check(args, tls.as_ref())?;

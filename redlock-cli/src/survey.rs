@@ -126,7 +126,14 @@ impl Survey {
         let mut answers: Vec<BTreeMap<String, Record>> = Vec::new();
         let mut errors = Vec::new();
         let prefix = self.prefix.clone();
-        let told = self.ask(PATIENCE, async |node| locks::list(node, &prefix, pattern).await).await;
+        let is_cluster = self.voters.is_cluster;
+        let list = async |node: &mut Node| {
+            if !is_cluster {
+                node.check_mode().await?;
+            }
+            locks::list(node, &prefix, pattern).await
+        };
+        let told = self.ask(PATIENCE, list).await;
         let now = Instant::now();
         let held = |(name, record): (String, Record)| Some((name, record.at(now)?));
         for answer in told {
@@ -219,7 +226,7 @@ impl Voters {
         if self.is_enough(answers) {
             return Ok(());
         }
-        Err(Failure::new(failure::UNAVAILABLE, errors.join("\nredlock: ")))
+        Err(Failure::unavailable(errors.join("\nredlock: ")))
     }
 }
 

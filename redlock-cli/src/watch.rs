@@ -140,7 +140,7 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
         let asked = Instant::now();
         let seen = match lookout.look().await {
             Ok(seen) => seen,
-            Err(error) if error.code == failure::UNAVAILABLE => {
+            Err(error) if matches!(error.code, failure::UNAVAILABLE | failure::SYSTEM) => {
                 if outage.is_none() {
                     complain(&error.message);
                     outage = Some(Instant::now());

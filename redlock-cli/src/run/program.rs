@@ -2,12 +2,20 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::{fs, io};
+
+/// The program of this process, also if its file was replaced or removed by an update meanwhile.
+const OWN: &str = "/proc/self/exe";
 
 /// Another process of this program; `role` is the first of its arguments.
-pub(super) fn in_role(role: &str) -> std::io::Result<Command> {
-    // Also if the file was replaced or removed by an update meanwhile.
-    let program =
-        if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+pub(super) fn in_role(role: &str) -> io::Result<Command> {
+    let program = if cfg!(target_os = "linux") {
+        let error = |error| io::Error::other(format!("{OWN}: {error}; is /proc mounted?"));
+        fs::symlink_metadata(OWN).map_err(error)?;
+        OWN.into()
+    } else {
+        std::env::current_exe()?
+    };
     let mut command = Command::new(program);
     command.arg0("redlock").arg(role);
     Ok(command)

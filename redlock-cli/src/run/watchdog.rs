@@ -20,6 +20,7 @@ use super::refusal::OWNER;
 use super::{program, terminal};
 use crate::failure;
 use crate::output::{complain, is_stderr_ready, say};
+use crate::runtime;
 use crate::signals::Signals;
 
 /// The argument that names this role.
@@ -120,7 +121,7 @@ fn parse(line: &str) -> Option<Order> {
 
 /// The watchdog's own life, until its exit code.
 pub(super) fn watch() -> u8 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime::on_this_thread();
     match runtime.and_then(|runtime| runtime.block_on(obey())) {
         Ok(()) => 0,
         Err(error) => {

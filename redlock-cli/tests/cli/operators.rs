@@ -180,7 +180,7 @@ async fn watch_ends_when_its_reader_has_gone() {
     assert!(line.contains("free"), "{line}");
     drop(lines);
     let ended = ended(watch).await;
-    assert_eq!((ended.code, ended.stderr.as_str()), (71, ""));
+    assert_eq!((ended.code, ended.stderr.as_str()), (141, ""));
 }
 
 /// As it stands in Redis, from which it was copied.

@@ -58,7 +58,7 @@ async fn it_ends_with_its_terminal() {
         terminal.shows(&key).await;
         let ended = terminal.gone().await;
         // The signal may come a moment behind the end of the terminal.
-        let is_expected = ended.code() == Some(71) || ended.signal() == Some(by_signal);
+        let is_expected = ended.code() == Some(141) || ended.signal() == Some(by_signal);
         assert!(is_expected, "{trap:?}: {ended:?}");
     }
 }

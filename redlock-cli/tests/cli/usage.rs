@@ -191,6 +191,34 @@ async fn a_key_that_no_lock_can_have() {
     }
 }
 
+/// A list that is empty for that would say that nothing is locked.
+#[tokio::test]
+async fn a_prefix_that_no_lock_can_have() {
+    let server = Server::shared().await;
+    for command in [&["run", "k", "true"][..], &["ls"], &["show", "k"], &["doctor"]] {
+        for prefix in ["a\nb", "{a}"] {
+            let ended = run(server, &[&["--prefix", prefix], command].concat()).await;
+            assert_eq!(ended.code, 64, "{command:?}: {ended:?}");
+            assert!(ended.stderr.contains("`prefix`"), "{ended:?}");
+        }
+    }
+}
+
+/// As other programs do that a closed pipe ends.
+#[tokio::test]
+async fn nobody_reads_what_is_printed() {
+    let server = Server::shared().await;
+    let key = fault_kit::unique_prefix();
+    server.raw().cmd(&["SET", &format!("lock:{key}"), "me", "PX", "60000"]).await;
+    for args in [&["ls", &key][..], &["show", &key], &["doctor"], &["man"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = tool(&server.url(), args);
+        let ended = ended(command.stdout(writer).spawn().unwrap()).await;
+        assert_eq!((ended.code, ended.stderr.as_str()), (141, ""), "{args:?}");
+    }
+}
+
 #[tokio::test]
 async fn servers_are_named_by_flags_files_and_variables() {
     let server = Server::builder().requirepass("s3cret").start().await;
