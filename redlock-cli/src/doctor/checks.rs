@@ -4,32 +4,34 @@ use std::collections::BTreeMap;
 
 use redlock::{NodeError, NodeErrorKind, Wait};
 
-use super::finding::{Finding, Report};
+use super::finding::Report;
 use super::server::Known;
+use super::sheet::Sheet;
 use super::{rights, server};
-use crate::failure::{Failure, in_own_words};
+use crate::failure::{Failure, UNAVAILABLE, in_own_words};
 use crate::node::Node;
 use crate::servers::{Servers, Topology};
 
-pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
+/// Prints the findings about each place as soon as they are there.
+pub(super) async fn all(servers: &Servers, sheet: &mut Sheet) -> Result<(), Failure> {
     let nodes = match Node::of_servers(servers).await {
         // A cluster of which no server answers.
-        Err(error) if error.code != crate::failure::USAGE => {
+        Err(error) if error.code == UNAVAILABLE => {
             let mut report = Report::of_all("the cluster");
             report.bad("reachable", error.message);
-            return Ok(report.findings);
+            return Ok(sheet.print(&mut report)?);
         }
         nodes => nodes?,
     };
-    let mut findings = Vec::new();
     let mut known = Vec::new();
     for mut node in nodes {
         let mut report = Report::of(node.name());
         known.push(server::check(&mut node, &servers.topology, &mut report).await);
+        sheet.print(&mut report)?;
         if known.last().is_some_and(|known| known.is_reachable) && !is_cluster(servers) {
             rights::check(&mut node, &servers.prefix, &mut report).await;
+            sheet.print(&mut report)?;
         }
-        findings.append(&mut report.findings);
     }
     let mut together = Report::of_all(match &servers.topology {
         Topology::Masters(urls) if urls.len() == 1 => "the lock",
@@ -44,9 +46,11 @@ pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
     if servers.topology.is_quorum() {
         majority(&known, &mut together);
     }
-    try_lock(servers, &mut findings, &mut together).await;
-    findings.append(&mut together.findings);
-    Ok(findings)
+    sheet.print(&mut together)?;
+    for mut report in try_lock(servers, &mut together).await {
+        sheet.print(&mut report)?;
+    }
+    Ok(sheet.print(&mut together)?)
 }
 
 fn is_cluster(servers: &Servers) -> bool {
@@ -75,10 +79,11 @@ fn majority(known: &[Known], report: &mut Report) {
     }
 }
 
-/// Takes a lock and releases it, as a service would. Servers that were restarted may have no vote
-/// for it: that goes to the findings.
-async fn try_lock(servers: &Servers, findings: &mut Vec<Finding>, report: &mut Report) {
+/// Takes a lock and releases it, as a service would. Returns what is found of single servers: those
+/// that were restarted may have no vote for it.
+async fn try_lock(servers: &Servers, report: &mut Report) -> Vec<Report> {
     let key = rights::random_name();
+    let mut without_vote = Vec::new();
     let outcome = async {
         let redlock = servers.builder().build().await?;
         let acquired = redlock.lock(key).wait(Wait::Never).acquire().await;
@@ -86,9 +91,7 @@ async fn try_lock(servers: &Servers, findings: &mut Vec<Finding>, report: &mut R
             if let Some(error) = node.error().filter(|error| is_without_vote(error)) {
                 let mut report = Report::of(node.node());
                 report.doubtful("vote", error.message());
-                let same = findings.iter().rposition(|finding| finding.place == node.node());
-                let behind = same.map_or(findings.len(), |last| last + 1);
-                findings.splice(behind..behind, report.findings);
+                without_vote.push(report);
             }
         }
         let guard = acquired?;
@@ -102,6 +105,7 @@ async fn try_lock(servers: &Servers, findings: &mut Vec<Finding>, report: &mut R
         }
         Err(error) => report.bad("locking", in_own_words(&error.to_string())),
     }
+    without_vote
 }
 
 fn is_without_vote(error: &NodeError) -> bool {

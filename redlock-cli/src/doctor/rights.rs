@@ -35,25 +35,41 @@ pub(super) async fn check(node: &mut Node, prefix: &str, report: &mut Report) {
     let Ok(keys) = lock_keys(prefix, &random_name()) else {
         return report.bad("rights", "the prefix cannot begin the key of a lock");
     };
-    let mut missing = Vec::new();
+    let (mut missing, mut silence) = (Vec::new(), None);
     for (word, need, command) in commands(&keys) {
-        if let Err(error) = node.query::<redis::Value>(&command).await
-            && is_denied(&error)
-        {
-            missing.push((word, need));
+        match node.query::<redis::Value>(&command).await {
+            Err(error) if is_denied(&error) => missing.push((word, need)),
+            // Each of the others would be waited for as long.
+            Err(error) if is_unanswered(&error) => {
+                silence = Some(error);
+                break;
+            }
+            _ => {}
         }
     }
     // A connection that listens takes few other commands.
-    if let Err(error) = node.subscribe(CHANNEL).await
+    if silence.is_none()
+        && let Err(error) = node.subscribe(CHANNEL).await
         && is_denied(&error)
     {
         missing.push(("+subscribe and &redlock:*", Need::Queue));
     }
-    // Left over only where the user may not delete.
-    let _ = node.query::<redis::Value>(redis::cmd("DEL").arg(&keys.lock)).await;
-    let _ = node.query::<redis::Value>(redis::cmd("DEL").arg(&keys.queue)).await;
-    let _ = node.query::<redis::Value>(redis::cmd("DEL").arg(&keys.holders)).await;
-    tell(&missing, report);
+    clean_up(node, &keys).await;
+    match silence {
+        Some(error) => report.bad("rights", format!("not known: {error}")),
+        None => tell(&missing, report),
+    }
+}
+
+/// Deletes what the commands have written. It is left over only where the user may not delete, or
+/// where the server has stopped answering.
+async fn clean_up(node: &mut Node, keys: &LockKeys) {
+    for key in [&keys.lock, &keys.queue, &keys.holders] {
+        let deleted = node.query::<redis::Value>(redis::cmd("DEL").arg(key)).await;
+        if deleted.is_err_and(|error| is_unanswered(&error)) {
+            return;
+        }
+    }
 }
 
 fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
@@ -88,6 +104,14 @@ fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
         }
         report.good("rights", text);
     }
+}
+
+/// Has no server looked at the command?
+fn is_unanswered(error: &NodeError) -> bool {
+    matches!(
+        error.kind(),
+        NodeErrorKind::Cluster | NodeErrorKind::Unreachable | NodeErrorKind::NoReply
+    )
 }
 
 fn is_denied(error: &NodeError) -> bool {

@@ -1,9 +1,10 @@
 //! `redlock doctor`: good, doubtful and bad servers.
 
-use fault_kit::{Masters, Replicated, Server};
+use fault_kit::{Masters, Replicated, Server, within};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::support::{Ended, ended, run, tool};
+use crate::support::{Ended, SOON, ended, run, tool};
 
 /// The lines about one check, of all servers.
 fn findings(doctor: &Ended, check: &str) -> Vec<(String, String)> {
@@ -87,8 +88,14 @@ async fn a_sentinel_and_one_server_of_a_cluster() {
         assert!(findings(&doctor, "role").is_empty(), "{doctor:?}");
         let (grade, text) = finding(&doctor, "locking");
         assert!(grade == "bad" && text.contains(&option[..option.len() - 1][..10]), "{text}");
-        let locked = run(&server, &["run", "k", "true"]).await;
-        assert!(locked.code == 69 && locked.stderr.contains("`--"), "{locked:?}");
+        // A list of a part of the locks would look whole.
+        for args in [&["run", "k", "true"][..], &["ls"]] {
+            let refused = run(&server, args).await;
+            assert_eq!(refused.code, 69, "{refused:?}");
+            let is_told = ["this is a sentinel", "belongs to a Redis Cluster"];
+            assert!(is_told.iter().any(|told| refused.stderr.contains(told)), "{refused:?}");
+            assert!(refused.stderr.contains("`--"), "{refused:?}");
+        }
     }
 }
 
@@ -99,6 +106,24 @@ async fn a_server_that_is_away() {
     assert_eq!(doctor.code, 2, "{doctor:?}");
     assert!(finding(&doctor, "reachable").1.contains("refused"), "{doctor:?}");
     assert!(!format!("{doctor:?}").contains("s3cret"));
+}
+
+/// What is known is told before a silent server is given up.
+#[tokio::test]
+async fn each_finding_is_told_at_once() {
+    let masters = Masters::start(3).await;
+    masters[1].freeze();
+    let mut doctor = tool(&masters.urls().join(","), &["doctor"]).spawn().unwrap();
+    let mut lines = BufReader::new(doctor.stdout.take().unwrap()).lines();
+    let mut next = async || within(SOON, lines.next_line()).await.unwrap();
+    assert_eq!(next().await, Some(masters[0].url()));
+    masters[1].thaw();
+    let mut told = String::new();
+    while let Some(line) = next().await {
+        told += &line;
+    }
+    assert!(told.contains("3 of 3 answer"), "{told}");
+    assert!(ended(doctor).await.code < 2, "{told}");
 }
 
 #[tokio::test]

@@ -201,6 +201,24 @@ async fn a_cluster() {
     }
 }
 
+/// A slot that no server has takes the whole cluster down.
+#[tokio::test]
+async fn a_cluster_that_is_down() {
+    let cluster = Cluster::start_with(NO_FAILOVER, &[]).await;
+    for master in cluster.masters().await {
+        master.raw().cmd(&["CLUSTER", "DELSLOTS", "0"]).await;
+    }
+    let urls = cluster.urls().join(",");
+    let doctor = output(tool(&urls, &["--cluster", "doctor", "--json"])).await;
+    assert_eq!(doctor.code, 2, "{doctor:?}");
+    for check in ["rights", "locking"] {
+        let mut lines = doctor.stdout.lines().map(json);
+        let line = lines.rfind(|line| line["check"] == check).unwrap();
+        assert_eq!(line["grade"], "bad", "{line}");
+        assert!(line["text"].as_str().unwrap().contains("CLUSTERDOWN"), "{line}");
+    }
+}
+
 #[tokio::test]
 async fn a_master_that_sentinels_watch() {
     let sentinels = Sentinels::start_with(NO_FAILOVER, &[DEAF]).await;
