@@ -165,11 +165,11 @@ pub(crate) enum Command {
     /// The lock is renewed while the command runs. Should it be lost, the command gets SIGTERM, and
     /// SIGKILL after --grace, both before the lease can end on the server. The exit code is that of
     /// the command; or 75: another process has the lock; 69: Redis cannot be reached, or refuses;
-    /// 76: the lock was lost, also where only the release finds that, or where nobody knows whether
-    /// it was held to the end, behind a command that ended with 0; 64: wrong usage; 71: the
-    /// operating system refused what redlock itself needs; 126 and 127: the command cannot be run,
-    /// or is not found; 128 + n: signal n ended it. A signal that asks redlock to end, or Ctrl-C,
-    /// ends the command and then redlock itself, after the lock was released.
+    /// 76: the lock was lost, also where only the release finds that, or where it does not find out
+    /// whether the lock was held to the end, after a command that ended with 0; 64: wrong usage;
+    /// 71: the operating system refused what redlock itself needs; 126 and 127: the command cannot
+    /// be run, or is not found; 128 + n: signal n ended it. A signal that asks redlock to end, or
+    /// Ctrl-C, ends the command and then redlock itself, after the lock was released.
     ///
     /// The command finds REDLOCK_KEY, REDLOCK_OWNER and REDLOCK_FENCING_TOKEN in its environment.
     Run(RunArgs),
@@ -220,7 +220,8 @@ pub(crate) struct RunArgs {
     /// The lock, without the prefix. Without this option the first word is the key, as in flock
     #[arg(short, long)]
     pub(crate) key: Option<String>,
-    /// How long to queue for the lock: seconds, a number with a unit, or `forever`
+    /// How long to queue for the lock, and to try servers that are down: seconds, a number with a
+    /// unit, or `forever`
     #[arg(short, long, value_name = "TIME", default_value = "5s", alias = "timeout")]
     #[arg(value_parser = duration::parse_wait)]
     pub(crate) wait: Wait,

@@ -24,7 +24,7 @@ Another process has the lock; \fB\-E\fR names another code.
 .TP
 \fB76\fR
 The lock was lost, and the command was ended; or the command ended with 0, and the release found
-that the lock had been lost before, or that nobody knows whether it was held to the end.
+that the lock had been lost before, or did not find out whether it was held to the end.
 .TP
 \fB126\fR, \fB127\fR
 The command cannot be run; it was not found.

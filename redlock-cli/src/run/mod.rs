@@ -5,6 +5,7 @@
 //! first one is killed or stopped. The third one becomes the command: it waits until the other two
 //! are ready, and is replaced by the command then.
 
+mod client;
 mod command_line;
 mod deadline;
 mod descendants;

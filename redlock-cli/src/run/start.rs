@@ -8,6 +8,7 @@ use redlock::{LockError, LockGuard, LostReason, Redlock, Released, Wait};
 use rustix::process::{Signal, getpid};
 use tokio::time::timeout;
 
+use super::client::client;
 use super::command_line::key_and_command;
 use super::deadline::Deadline;
 use super::descendants::Descendants;
@@ -44,12 +45,12 @@ pub(crate) async fn run(
     let servers = servers()?;
     servers.advise(&key);
     let mut signals = Signals::listen()?;
-    let redlock = tokio::select! {
+    let (redlock, wait) = tokio::select! {
         built = client(args, &servers) => built?,
         signal = given_up(&mut signals) => return Ok(End::Signal(signal)),
     };
     let guard = tokio::select! {
-        taken = take(&redlock, &servers, &key, args) => taken?,
+        taken = take(&redlock, &servers, &key, args, wait) => taken?,
         signal = given_up(&mut signals) => {
             // A signal ends this process without the wait at the end of `main`.
             redlock.shutdown(FAREWELL).await;
@@ -106,23 +107,15 @@ fn checked_grace(expire: Duration, grace: Option<Duration>) -> Result<Duration, 
     }
 }
 
-async fn client(args: &RunArgs, servers: &Servers) -> Result<Redlock, LockError> {
-    let mut builder = servers.builder();
-    if let Some(name) = &args.client_name {
-        builder = builder.client_name(name);
-    }
-    builder.build().await
-}
-
 async fn take(
     redlock: &Redlock,
     servers: &Servers,
     key: &str,
     args: &RunArgs,
+    wait: Wait,
 ) -> Result<LockGuard, Failure> {
     warn_of_deadlock(args, servers, key).await;
-    let mut request = redlock.lock(key).expire(args.expire);
-    request = request.wait(if args.nonblock { Wait::Never } else { args.wait });
+    let mut request = redlock.lock(key).expire(args.expire).wait(wait);
     if let Some(max_renew) = args.max_renew {
         request = request.max_renew(max_renew);
     }
@@ -203,7 +196,8 @@ async fn under(
 async fn release(guard: LockGuard) -> bool {
     let key = guard.key().to_owned();
     let end = Moment::now().plus(guard.remaining());
-    let (is_held, has_run_out) = match guard.check() {
+    let unknown = format!("it is not known whether lock `{key}` was held to the end");
+    let (is_held, mut has_run_out) = match guard.check() {
         Ok(()) => (true, false),
         // Such a lease is watched to its end: the command was over before, as it was not ended.
         Err(LockError::Lost { reason, .. }) => {
@@ -217,13 +211,13 @@ async fn release(guard: LockGuard) -> bool {
         }
         // The server has answered after the end of the lease, before which the command was over.
         Ok(Released::Unknown) if is_held && Moment::now() >= end => return false,
-        Ok(Released::Unknown) => {
-            format!("it is not known whether lock `{key}` was held to the end")
-        }
+        Ok(Released::Unknown) => unknown,
         Ok(_) => return false,
+        // Whether another process had the lock since its last renewal, no server has told.
         Err(error) => {
-            complain(&format!("{error}; the lock ends with its lease"));
-            return false;
+            complain(&error.to_string());
+            has_run_out = false;
+            unknown
         }
     };
     if !has_run_out {

@@ -1,12 +1,14 @@
 //! `redlock run` while all is well: exit codes, environment, streams, waiting.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
+use std::time::Instant;
 
 use fault_kit::{Server, counted, eventually, full, ms, secs, time_passes, unique_prefix, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::support::{Ended, Marks, SOON, ended, run, send, start, tool};
+use crate::support::{Ended, Marks, SOON, ended, program, run, send, start, tool};
 
 async fn sh(server: &Server, key: &str, script: &str) -> Ended {
     run(server, &["run", "--key", key, "--", "sh", "-c", script]).await
@@ -247,11 +249,71 @@ async fn a_server_that_stands_still_until_the_lease_is_over_leaves_no_doubt() {
 
 #[tokio::test]
 async fn without_redis_nothing_runs() {
-    let marks = Marks::new();
     let url = "redis://:s3cret@127.0.0.1:1";
-    let ended = ended(tool(url, &["run", "k", "touch", "ran"]).spawn().unwrap()).await;
-    assert_eq!(ended.code, 69);
-    assert!(ended.stderr.contains("redis://127.0.0.1:1"), "{ended:?}");
-    assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
-    assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);
+    for (wait, least) in [(&["-n"][..], ms(0)), (&["-w", "0"], ms(0)), (&["-w", "1"], secs(1))] {
+        let (marks, begun) = (Marks::new(), Instant::now());
+        let args = [&["run"], wait, &["k", "touch", "ran"]].concat();
+        let child = tool(url, &args).current_dir(marks.path()).spawn().unwrap();
+        let ended = ended(child).await;
+        assert_eq!(ended.code, 69, "{ended:?}");
+        assert!(begun.elapsed() >= least, "{wait:?}: {ended:?}");
+        assert!(ended.stderr.contains("redis://127.0.0.1:1"), "{ended:?}");
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);
+    }
+}
+
+/// As where both start with their machine.
+#[tokio::test]
+async fn a_server_that_starts_later_is_waited_for() {
+    let server = Server::start().await;
+    let (marks, args) = (Marks::new(), ["-w", "forever", "-k", "k", "echo", "ran"]);
+    server.kill9();
+    let waiting = async || {
+        let mut child = start(&server, &marks, &args);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
+        assert!(said.contains("refused") && said.contains("without end"), "{said}");
+        child
+    };
+    let child = waiting().await;
+    send(&child, Signal::TERM);
+    assert_eq!(ended(child).await.signal, Some(Signal::TERM.as_raw()));
+    let child = waiting().await;
+    server.start_again().await;
+    let ended = ended(child).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "ran\n"), "{ended:?}");
+}
+
+/// No later try gets what a person has to change first.
+#[tokio::test]
+async fn a_login_that_is_refused_is_not_tried_again() {
+    let server = Server::builder().requirepass("s3cret").start().await;
+    let other = Server::builder().requirepass("s3cret").start().await;
+    let majority = format!("{},{},redis://127.0.0.1:1", server.url(), other.url());
+    for urls in [server.url(), majority] {
+        let child = tool(&urls, &["run", "-w", "forever", "k", "true"]).spawn().unwrap();
+        let ended = ended(child).await;
+        assert!(ended.code == 69 && ended.stderr.contains("NOAUTH"), "{ended:?}");
+    }
+}
+
+/// A machine that is out of file descriptors says nothing of the servers.
+#[tokio::test]
+async fn without_descriptors_the_system_is_blamed() {
+    let server = Server::shared().await;
+    let (key, tool) = (unique_prefix(), env!("CARGO_BIN_EXE_redlock"));
+    for args in [format!("run -w 60 {key} true"), "ls".to_owned()] {
+        let mut codes = BTreeSet::new();
+        for limit in 4..24 {
+            let script = format!("ulimit -n {limit}; exec {tool} {args}");
+            let command = ["-c", script.as_str()];
+            let ended = ended(program("sh", &server.url(), &command).spawn().unwrap()).await;
+            let is_blamed = ended.stderr.contains("Too many open files");
+            assert_eq!(is_blamed, ended.code == 71, "{limit}: {ended:?}");
+            assert!(!ended.stderr.contains("is the server running"), "{limit}: {ended:?}");
+            codes.insert(ended.code);
+        }
+        assert_eq!(codes, BTreeSet::from([0, 71]), "{args}");
+    }
 }

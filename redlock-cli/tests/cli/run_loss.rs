@@ -170,6 +170,32 @@ async fn a_loss_that_nobody_can_tell_from_a_release() {
     }
 }
 
+/// The server has lost the lock, and answers nobody by the time the command ends.
+#[tokio::test]
+async fn a_loss_that_no_release_can_find() {
+    let server = Server::start().await;
+    let marks = Marks::new();
+    let start = async |code: &str| {
+        let script = format!("echo on >{code}; until [ -e go ]; do sleep 0.02; done; exit {code}");
+        let args = ["--expire", "120s", "-k", code, "sh", "-c", &script];
+        let job = start(&server, &marks, &args);
+        marks.there(code).await;
+        server.raw().del(&format!("lock:{code}")).await;
+        let other = run(&server, &["run", "-n", "-k", code, "true"]).await;
+        assert_eq!(other.code, 0, "{other:?}");
+        job
+    };
+    let jobs = [(start("0").await, 76), (start("3").await, 3)];
+    server.freeze();
+    marks.make("go");
+    for (job, expected) in jobs {
+        let ended = ended(job).await;
+        assert_eq!(ended.code, expected, "{ended:?}");
+        assert!(ended.stderr.contains("it is not known whether lock"), "{ended:?}");
+        assert!(ended.stderr.contains("no reply"), "{ended:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_lock_that_another_owner_has() {
     again("another owner", lose_to_another).await;
