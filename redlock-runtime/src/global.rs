@@ -79,8 +79,8 @@ pub fn init_blocking(client: impl IntoRedlock) -> Result<Redlock, LockError> {
 /// | `REDLOCK_TLS_CERT`, `REDLOCK_TLS_KEY` | PEM files of a client certificate (feature `tls`) |
 ///
 /// A blank variable counts as one that is not set: a client without a prefix is made by
-/// [`prefix("")`](crate::RedlockBuilder::prefix) only, and so is one whose prefix has white space at
-/// its ends. The program `redlock` reads the same ones.
+/// [`prefix("")`](crate::RedlockBuilder::prefix) only, and so is one whose prefix has white space
+/// at its ends. The program `redlock` reads the same ones.
 ///
 /// # Errors
 /// As [`init`]; [`LockError::Config`] when no server is named, a file cannot be read, or a variable
