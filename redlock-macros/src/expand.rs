@@ -133,7 +133,9 @@ fn taken<'a>(plan: &Plan, bindings: impl Iterator<Item = &'a Binding>) -> TokenS
     let at = Span::mixed_site();
     let private = private(plan, at);
     let taken: TokenStream = bindings
-        .map(|Binding { name, cfgs, .. }| quote_spanned!(at=> #(#cfgs)* #private::take_variable!(#name);))
+        .map(|Binding { name, cfgs, .. }| {
+            quote_spanned!(at=> #(#cfgs)* #private::take_variable!(#name);)
+        })
         .collect();
     if taken.is_empty() {
         return taken;

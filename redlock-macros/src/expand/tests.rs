@@ -281,8 +281,8 @@ fn arguments_are_lent_to_the_key() {
     }
 }
 
-/// An argument that is there for its drop lives as long as the body. A bare `_` has no name by which
-/// it could be moved, a lint watches other names, and a key may use an argument up.
+/// An argument that is there for its drop lives as long as the body. A bare `_` has no name by
+/// which it could be moved, a lint watches other names, and a key may use an argument up.
 #[test]
 fn what_is_not_read_is_kept_for_its_drop() {
     let item = quote!(

@@ -247,7 +247,7 @@ pub(super) async fn view(
     let is_same = |(_, one): &(_, View), (_, other): &(_, View)| one == other;
     let grace = |took: Duration| took.clamp(SHORTEST_GRACE, LONGEST_GRACE).min(patience);
     let votes = majority::votes(race, count, grace, is_same).await?;
-    // One that tells addresses, if there is any. Of views that as many have, the one that came first.
+    // One that tells addresses, if there is any. Of views that as many have, the first that came.
     let tells = |votes: &[(_, View)]| votes.iter().any(|(_, view)| !view.masters.is_empty());
     let most = votes.into_iter().rev().max_by_key(|votes| (tells(votes), votes.len()));
     most.unwrap_or_default().into_iter().next().ok_or_else(broken)
