@@ -36,6 +36,7 @@ mod release;
 mod report;
 mod shared_text;
 mod shield;
+mod shielded_waker;
 mod state;
 mod telemetry;
 #[cfg(any(test, feature = "test-util"))]

@@ -2,12 +2,11 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::task::Context;
 
 use tokio::sync::Notify;
 
-use crate::shield::shielded;
+use crate::shielded_waker::WakerShield;
 
 /// What many may wait for. A waker that panics keeps the news from none of the others.
 #[derive(Debug, Default)]
@@ -18,8 +17,7 @@ pub(crate) struct NotifyAll {
 impl NotifyAll {
     /// Wakes all who wait, in the order in which they came.
     pub(crate) fn tell(&self) {
-        // Each waker is shielded by itself when it is called; this is for those that are dropped.
-        let _ = shielded(|| self.notify.notify_waiters());
+        self.notify.notify_waiters();
     }
 
     /// Waits until it is told next, unless that `has_come` already. What is told after this check
@@ -31,37 +29,16 @@ impl NotifyAll {
         if has_come() {
             return;
         }
-        // The waker of the last poll, and its shield.
-        let mut known: Option<(Waker, Waker)> = None;
-        poll_fn(|cx| {
-            let same = known.take().filter(|(waker, _)| waker.will_wake(cx.waker()));
-            let (_, waker) = known.insert(same.unwrap_or_else(|| {
-                let waker = cx.waker().clone();
-                (waker.clone(), Waker::from(Arc::new(ShieldedWaker(waker))))
-            }));
-            told.as_mut().poll(&mut Context::from_waker(waker))
-        })
-        .await;
-    }
-}
-
-/// The library calls wakers in a row: after a panic of one it would not call the others.
-struct ShieldedWaker(Waker);
-
-impl Wake for ShieldedWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let _ = shielded(|| self.0.wake_by_ref());
+        let mut shield = WakerShield::default();
+        poll_fn(|cx| told.as_mut().poll(&mut Context::from_waker(&shield.of(cx.waker())))).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::task::Poll;
+    use std::task::{Poll, Wake, Waker};
 
     use super::*;
 

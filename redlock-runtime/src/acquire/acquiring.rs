@@ -25,6 +25,7 @@ use crate::local_queue::{QueueHandle, Waiter};
 use crate::mutex::Mutex;
 use crate::options::Wait;
 use crate::process;
+use crate::shielded_waker::shield_wakers;
 
 /// The future of an acquisition.
 ///
@@ -50,11 +51,14 @@ impl Acquiring {
         engine: &Engine,
         acquire: impl Future<Output = Acquisition> + Send + 'static,
     ) -> Self {
-        // Every answer comes from another thread or over a socket, so other tasks still have their
-        // turn. A task that has used up its cooperative budget and blocks on a lock would never see
-        // the answer.
-        let work: Work =
-            if engine.is_embedded() { Box::pin(acquire) } else { Box::pin(unconstrained(acquire)) };
+        let work: Work = if engine.is_embedded() {
+            Box::pin(acquire)
+        } else {
+            // Every answer comes from another thread or over a socket, so other tasks still have
+            // their turn. A task that has used up its cooperative budget and blocks on a lock would
+            // never see the answer.
+            Box::pin(shield_wakers(unconstrained(acquire)))
+        };
         Self { work: Mutex::new(Some(work)), process: engine.process }
     }
 }

@@ -217,7 +217,8 @@ impl Drop for Ownership {
 /// Sends a release, whose answer the caller awaits.
 fn send(task: ReleaseTask) -> ReleaseFuture {
     if let Some(route) = task.engine.route() {
-        return ReleaseFuture::here(release::awaited(task, route));
+        let engine = Arc::clone(&task.engine);
+        return ReleaseFuture::here(&engine, release::awaited(task, route));
     }
     let (reply, answer) = oneshot::channel();
     release::in_background(ReleaseTask { reply: Some(reply), ..task });
@@ -244,10 +245,11 @@ fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
         Some(route) if may_wait && !task.engine.is_embedded() => {
             let departures = route.abilities().departures;
             if departures.is_some_and(|departures| !departures.has_room(task.may_join())) {
+                let engine = Arc::clone(&task.engine);
                 let released = release::awaited_for_a_while(task, route);
                 // What it finds is reported by the task: once, of a hold of several keys as well.
                 let told = async move { released.await.map(|_| Released::Released) };
-                return Some(ReleaseFuture::here(told));
+                return Some(ReleaseFuture::here(&engine, told));
             }
             Some(release::unawaited(task, &route))
         }

@@ -17,11 +17,16 @@ pub(crate) fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -
     let requests: Vec<Release<'_>> = tasks.iter().map(ReleaseTask::request).collect();
     let ability = route.abilities().release_all;
     if ability.is_none_or(|ability| !ability.reaches(&requests)) {
-        let here = |task| ReleaseFuture::here(awaited(task, Arc::clone(&route)));
+        let here = |task: ReleaseTask| {
+            let engine = Arc::clone(&task.engine);
+            ReleaseFuture::here(&engine, awaited(task, Arc::clone(&route)))
+        };
         return all(tasks.into_iter().map(here).collect());
     }
+    let Some(first) = tasks.first() else { return ReleaseFuture::Now(Released::Released) };
+    let engine = Arc::clone(&first.engine);
     let releases = tasks.into_iter().map(InlineRelease::new).collect();
-    ReleaseFuture::here(send_all(releases, route))
+    ReleaseFuture::here(&engine, send_all(releases, route))
 }
 
 async fn send_all(
@@ -94,6 +99,7 @@ fn weight(outcome: Option<&ReleaseOutcome>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutex::Mutex;
 
     #[tokio::test]
     async fn the_worst_outcome_is_told() {
@@ -103,7 +109,7 @@ mod tests {
         assert_eq!(all(pending).await, Some(Ok(Released::Stolen)));
         let fault = Fault { nodes: Vec::new(), is_unknown: true, is_final: false };
         let failed = fault.clone();
-        let failing = ReleaseFuture::here(async move { Err(failed) });
+        let failing = ReleaseFuture::Here(Mutex::new(Box::pin(async move { Err(failed) })));
         assert_eq!(all(vec![failing, now(Released::Expired)]).await, Some(Err(fault)));
         let (gone, answer) = tokio::sync::oneshot::channel();
         drop(gone);

@@ -8,7 +8,9 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use crate::backend::Fault;
+use crate::engine::Engine;
 use crate::mutex::Mutex;
+use crate::shielded_waker::shield_wakers;
 use crate::state::Released;
 
 pub(super) type ReleaseOutcome = Result<Released, Fault>;
@@ -34,8 +36,15 @@ pub(crate) enum ReleaseFuture {
 }
 
 impl ReleaseFuture {
-    pub(crate) fn here(sending: impl Future<Output = ReleaseOutcome> + Send + 'static) -> Self {
-        Self::Here(Mutex::new(Box::pin(sending)))
+    pub(crate) fn here(
+        engine: &Engine,
+        sending: impl Future<Output = ReleaseOutcome> + Send + 'static,
+    ) -> Self {
+        Self::Here(Mutex::new(if engine.is_embedded() {
+            Box::pin(sending)
+        } else {
+            Box::pin(shield_wakers(sending))
+        }))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Callers' runtimes that send commands themselves, and may stop at any moment. In real time: the
 //! background thread takes part.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -11,14 +13,16 @@ use super::fake::{Fate, client, client_at};
 use super::server::Server;
 use crate::acquire::{Order, start};
 use crate::backend::LockBackend;
+use crate::background_thread;
 use crate::blocking::block_on;
 use crate::client::Redlock;
 use crate::error::NodeErrorKind;
+use crate::executor::Executor;
 use crate::handoff::Ownership;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::options::{Policy, Wait};
-use crate::state::Released;
+use crate::state::{LeaseState, Released};
 
 const EXPIRE: Duration = Duration::from_secs(30);
 
@@ -173,4 +177,52 @@ fn a_poller_whose_runtime_ends_has_an_heir() {
         let guard = waiter.await.unwrap().unwrap();
         assert_eq!(server.owner("k").as_deref(), Some(guard.owner()));
     });
+}
+
+/// Counts how often it was called.
+#[derive(Default)]
+struct Panics(AtomicU32);
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        panic!("a waker panics on purpose");
+    }
+}
+
+/// Polls `future` once, and waits until its waker was called, and panicked.
+async fn wake_with_a_panic(future: impl Future) {
+    let panics = Arc::<Panics>::default();
+    let waker = Waker::from(Arc::clone(&panics));
+    let mut future = pin!(future);
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    while panics.0.load(Ordering::Relaxed) == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// A timer of the background thread calls that waker: a panic there would end the thread, and with
+/// it every lease of the process.
+#[test]
+fn a_waker_that_panics_does_not_end_the_background_thread() {
+    let runtime = runtime();
+    let (server, redlock, ownership) = on_a_local_connection(&runtime);
+    server.fill_local_connection();
+    let background = || background_thread::handle().unwrap().id();
+    let before = background();
+    runtime.block_on(async {
+        let other = redlock.lock("other").acquire().await.unwrap();
+        let is_well = async || {
+            // A thread that dies takes its tasks along.
+            let alive = Executor::BackgroundThread.run("a question", async {}).await;
+            assert_eq!((alive, background(), other.state()), (Ok(()), before, LeaseState::Held));
+        };
+        server.next("acquire", [Fate::LostRequest]);
+        wake_with_a_panic(redlock.lock("free").acquire()).await;
+        is_well().await;
+        server.next("release", [Fate::LostRequest]);
+        wake_with_a_panic(ownership.release_in_background(true).unwrap()).await;
+        is_well().await;
+    });
+    settled(&redlock);
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::local::{Local, on_background_timers};
 use super::fake::{Fate, client, meet};
 use super::simulation::line::{Entry, ReleaseHint};
 use super::simulation::node::{Answer, Command, Node};
@@ -16,15 +17,18 @@ use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use super::simulation::scripts::By;
 use crate::backend::{
     Abilities, AcquireAll, Acquired, AllAcquired, Claim, EachReleased, Enqueued, Fault,
-    FencingTokens, FifoQueue, Found, LocalConnection, LockBackend, Look, QueueSignal, Release,
-    ReleaseAll, Reply, Rotated, Subscription, TokensUsed,
+    FencingTokens, FifoQueue, Found, LockBackend, Look, QueueSignal, Release, ReleaseAll, Reply,
+    Rotated, Subscription, TokensUsed,
 };
 use crate::client::Redlock;
+use crate::clock::paused_runtime;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
+
+mod local;
 
 /// How long its hand-overs wait to be claimed: less than the first in the queue goes without a
 /// look.
@@ -48,7 +52,7 @@ struct State {
     looks: Vec<Look>,
     /// How long what is published is on its way; `None`: nobody hears it.
     publishes: Option<Duration>,
-    has_local_connection: bool,
+    local_connection: Local,
     acquires_all: bool,
     /// Each acquire is answered when it is repeated: its connection broke under the first try.
     repeats_acquires: bool,
@@ -93,11 +97,6 @@ impl Server {
     /// From now on what is published takes so long; `None`: it is lost.
     pub(super) fn publishes(&self, delay: Option<Duration>) {
         self.state().publishes = delay;
-    }
-
-    /// It can be reached from the runtime of the caller.
-    pub(super) fn give_local_connection(&self) {
-        self.state().has_local_connection = true;
     }
 
     /// One command can take several locks, and one release them.
@@ -231,15 +230,17 @@ impl Server {
         let mut state = self.state();
         state.log.push(format!("{verb} {}", claim.owner.as_str()));
         let fate = state.fates.get_mut(verb).and_then(VecDeque::pop_front);
+        let is_local = state.local_connection != Local::No && paused_runtime().is_none();
         drop(state);
-        Box::pin(meet("server", fate, within, async move {
+        let met = meet("server", fate, within, async move {
             let answer = self.run(&command);
             if matches!(answer, Answer::Denied) {
                 let node = NodeError::new("server", NodeErrorKind::NoPermission, "no line for you");
                 return Err(Fault { nodes: vec![node], is_unknown: false, is_final: true });
             }
             Ok(read(answer).unwrap())
-        }))
+        });
+        if is_local { on_background_timers(met) } else { Box::pin(met) }
     }
 }
 
@@ -291,7 +292,15 @@ impl LockBackend for Server {
         let acquire_all = self.state().acquires_all.then_some(self as _);
         let (fifo_queue, local_connection) = (Some(self as _), Some(self as _));
         let release_all = self.state().acquires_all.then_some(self as _);
-        Abilities { fifo_queue, acquire_all, release_all, local_connection, ..Abilities::default() }
+        let departures = (self.state().local_connection == Local::Full).then_some(self as _);
+        Abilities {
+            fifo_queue,
+            acquire_all,
+            release_all,
+            local_connection,
+            departures,
+            ..Abilities::default()
+        }
     }
 }
 
@@ -334,13 +343,6 @@ impl ReleaseAll for Server {
                 Err(fault) => releases.iter().map(|_| Err(fault.clone())).collect(),
             }
         })
-    }
-}
-
-impl LocalConnection for Server {
-    fn local_connection(&self) -> Option<Arc<dyn LockBackend>> {
-        let me = self.me.upgrade()? as Arc<dyn LockBackend>;
-        self.state().has_local_connection.then_some(me)
     }
 }
 
