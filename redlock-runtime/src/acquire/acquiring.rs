@@ -16,7 +16,7 @@ use super::observed::{Observed, Span};
 use super::order::{Acquisition, Order};
 use super::try_once::try_once;
 use super::wait_handle::WaitHandle;
-use super::{nesting, waiting};
+use super::{nesting, not_all, waiting};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -112,7 +112,7 @@ pub(super) async fn acquire_one(
     mut end: Moment,
     limit: Moment,
 ) -> Acquisition {
-    let mut begun = terms.started;
+    let (mut begun, mut is_last) = (terms.started, false);
     loop {
         engine.check_shutdown(terms.shutdowns, order.key.name())?;
         let granted = match order.policy.wait() {
@@ -123,8 +123,12 @@ pub(super) async fn acquire_one(
         if let Some(outcome) = taken(engine, terms, order.key.name(), granted) {
             return outcome;
         }
+        if is_last {
+            return Err(not_all::not_polled(&order.key));
+        }
         begun = engine.clock().now();
-        // There is time for one more attempt in any case.
+        // There is time for one more attempt in any case, once.
+        is_last = begun >= end;
         end = end.max(begun);
     }
 }

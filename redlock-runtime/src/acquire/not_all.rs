@@ -1,5 +1,5 @@
-//! The errors of a call for several keys that got some of them only. It is busy only where another
-//! owner has a key.
+//! The errors of a call that was granted a lock and has not got it, or some of several keys only.
+//! It is busy only where another owner has a key.
 
 use std::time::Duration;
 
@@ -23,6 +23,14 @@ pub(super) fn lost(hold: &Hold) -> LockError {
 /// The time of the call was over before there was an answer for this key.
 pub(super) fn too_late(key: &LockKey) -> LockError {
     let message = "the time was over before its answer could come, as the other keys took too long";
+    unavailable(key, NodeErrorKind::NoReply, message.to_owned())
+}
+
+/// The time of the call was over, and what it was granted was taken back: it was polled too late,
+/// and more than once.
+pub(super) fn not_polled(key: &LockKey) -> LockError {
+    let message = "the lock was granted, and taken back, as the task that asked for it was polled \
+                   too late: something keeps its thread busy, for a second or the whole `expire`";
     unavailable(key, NodeErrorKind::NoReply, message.to_owned())
 }
 

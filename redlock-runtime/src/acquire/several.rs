@@ -45,20 +45,26 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     nesting::note_order(&engine, order.template, first_and_last, wait);
     let call = order.counted();
     let terms = order.terms(started);
-    let mut begun = started;
+    let (mut end, mut is_last) = (order.wait_ends(started), false);
     let granted = loop {
-        let keys = SeveralKeys::new(&engine, &order, &further, terms, begun);
+        let keys = SeveralKeys::new(&engine, &order, &further, terms, end);
         let granted = Arc::new(keys).acquire().await;
         if let Some(outcome) = taken(&engine, &terms, order.key.name(), granted) {
             break outcome;
         }
-        begun = engine.clock().now();
+        if is_last {
+            break Err(not_all::not_polled(&order.key));
+        }
+        let begun = engine.clock().now();
+        // There is time for one more attempt in any case, once.
+        is_last = begun >= end;
+        end = end.max(begun);
     };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(&engine, wait, error))
 }
 
-/// A call that wants several keys, from when it begins, or begins to wait again.
+/// A call that wants several keys, from when it begins, or begins to wait again, until `end`.
 pub(super) struct SeveralKeys {
     engine: Arc<Engine>,
     /// In the order of keys.
@@ -82,11 +88,9 @@ impl SeveralKeys {
         order: &Order,
         further: &[LockKey],
         terms: Terms,
-        begun: Moment,
+        end: Moment,
     ) -> Self {
         let wait = order.policy.wait();
-        // There is time for one more attempt in any case.
-        let end = order.wait_ends(terms.started).max(begun);
         let keys = std::iter::once(&order.key).chain(further);
         let orders = keys.map(|key| Order { key: key.clone(), ..*order }).collect();
         Self { engine: Arc::clone(engine), orders, terms, wait, end }

@@ -3,8 +3,8 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -223,6 +223,37 @@ fn a_waker_that_panics_does_not_end_the_background_thread() {
         server.next("release", [Fate::LostRequest]);
         wake_with_a_panic(ownership.release_in_background(true).unwrap()).await;
         is_well().await;
+    });
+    settled(&redlock);
+}
+
+/// The background thread makes its attempts, and takes back what was granted before each poll.
+#[test]
+fn a_call_that_does_not_wait_and_is_always_polled_late_ends() {
+    let server = Server::new();
+    let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
+    let request = redlock.lock("k").expire(EXPIRE).wait(Wait::Never);
+    let mut call = pin!(request.acquire());
+    let mut nobody = Context::from_waker(Waker::noop());
+    runtime().block_on(async {
+        for _ in 0..2 {
+            // The background thread makes the attempt after this poll, not at the same time.
+            let (polled, is_polled) = mpsc::channel::<()>();
+            background_thread::spawn(async move {
+                let _ = is_polled.recv();
+            })
+            .unwrap();
+            assert!(call.as_mut().poll(&mut nobody).is_pending());
+            drop(polled);
+            // It is granted, and taken back.
+            for is_taken in [true, false] {
+                while server.owner("k").is_some() != is_taken {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+        let Poll::Ready(outcome) = call.as_mut().poll(&mut nobody) else { panic!("it goes on") };
+        assert!(outcome.unwrap_err().is_unavailable());
     });
     settled(&redlock);
 }

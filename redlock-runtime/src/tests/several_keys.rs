@@ -1,7 +1,9 @@
 //! Several keys at once: all of them or none, in one order, with one lease and one fencing token.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -292,6 +294,28 @@ async fn keys_of_a_stalled_caller_are_taken_back() {
     tokio::time::sleep(3 * SECOND).await;
     assert_eq!(taken(&fake, &["a", "b"]), [""; 0], "a second after they were had");
     assert_eq!(call.await.unwrap().keys(), ["a", "b"]);
+}
+
+/// Each turn of the caller's runtime takes longer than a grant waits for its caller. One more
+/// attempt follows at the end of the wait, and no other.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_always_polled_late_ends_with_its_wait() {
+    let keys = ["a", "b"];
+    for (wait, most) in [(Wait::from(5 * SECOND), 5), (Wait::Never, 3)] {
+        let (redlock, fake) = fake();
+        let mut call = pin!(redlock.lock_all(keys).expire(EXPIRE).wait(wait).acquire());
+        let mut turns = 0;
+        let error = loop {
+            turns += 1;
+            assert!(turns <= most, "{wait:?}");
+            match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+                Poll::Ready(outcome) => break outcome.unwrap_err(),
+                Poll::Pending => tokio::time::sleep(2 * SECOND).await,
+            }
+        };
+        assert!(error.is_unavailable() && !error.is_busy(), "{error}");
+        assert_eq!(taken(&fake, &keys), [""; 0]);
+    }
 }
 
 /// There is one more attempt then, whose answer counts.
