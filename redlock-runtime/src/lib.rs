@@ -7,6 +7,7 @@ mod background_thread;
 mod backoff;
 mod blocking;
 mod body;
+mod budget;
 mod call;
 mod client;
 mod clock;

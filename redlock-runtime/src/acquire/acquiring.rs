@@ -17,6 +17,7 @@ use super::order::{Acquisition, Order};
 use super::try_once::try_once;
 use super::wait_handle::WaitHandle;
 use super::{nesting, not_all, waiting};
+use crate::budget;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -43,7 +44,10 @@ type Work = Pin<Box<dyn Future<Output = Acquisition> + Send>>;
 /// Begins to acquire a lock. The future does nothing before its first poll.
 pub(crate) fn start(engine: &Arc<Engine>, order: Order) -> Acquiring {
     let own = Arc::clone(engine);
-    Acquiring::new(engine, async move { acquire(&own, &order).await })
+    Acquiring::new(engine, async move {
+        budget::spend().await;
+        acquire(&own, &order).await
+    })
 }
 
 impl Acquiring {

@@ -21,6 +21,7 @@ use super::order::{Acquisition, Order};
 use super::{nesting, not_all};
 use crate::backend::LockBackend;
 use crate::backoff;
+use crate::budget;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeErrorKind};
@@ -36,7 +37,10 @@ pub(crate) fn start_all(engine: &Arc<Engine>, order: Order, further: Vec<LockKey
         return start(engine, order);
     }
     let own = Arc::clone(engine);
-    Acquiring::new(engine, async move { acquire_all(own, order, further).await })
+    Acquiring::new(engine, async move {
+        budget::spend().await;
+        acquire_all(own, order, further).await
+    })
 }
 
 async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquisition {

@@ -134,7 +134,7 @@ mod tests {
                 .enable_time()
                 .start_paused(true)
                 .build();
-            runtime.unwrap().block_on(chain());
+            runtime.unwrap().block_on(tokio::task::unconstrained(chain()));
         };
         let thread = std::thread::Builder::new().stack_size(1 << 18).spawn(on_small_stack);
         thread.unwrap().join().unwrap();

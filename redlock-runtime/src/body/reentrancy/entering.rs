@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{Held, HoldLink, ReentrantCall, Relation};
+use crate::budget;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::Turn;
@@ -64,8 +65,11 @@ impl Held {
         Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() })
     }
 
-    /// Re-enters if no sibling is inside of the hold.
+    /// Re-enters if no sibling is inside of the hold, and other tasks need not run first.
     pub(crate) fn enter_now(&self) -> Option<Reentry> {
+        if !budget::try_spend() {
+            return None;
+        }
         self.parent.children().try_take().map(|turn| self.reenter(turn))
     }
 
@@ -75,7 +79,7 @@ impl Held {
     /// caller without timers prolongs the wait.
     pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait, key: &str) -> Entering {
         let (engine, key) = (Arc::clone(engine), key.to_owned());
-        Entering(Box::pin(tokio::task::unconstrained(async move {
+        let entered = tokio::task::unconstrained(async move {
             let (executor, clock) = (engine.executor(), engine.clock());
             let started = clock.now();
             let hold = Arc::clone(&self.parent.hold);
@@ -99,7 +103,11 @@ impl Held {
                 Poll::Ready(Err(LockError::TurnTaken { key, waited }))
             })
             .await
-        })))
+        });
+        Entering(Box::pin(async move {
+            budget::spend().await;
+            entered.await
+        }))
     }
 
     fn reenter(&self, turn: Turn) -> Reentry {

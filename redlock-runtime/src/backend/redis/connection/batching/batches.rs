@@ -15,11 +15,12 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
-use super::sent::{BatchReply, Caller, Callers, Knows, SentBatch, yield_to_others};
+use super::sent::{BatchReply, Caller, Callers, Knows, SentBatch};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::exclusive::batch;
 use crate::backend::redis::commands::{Part, PartAnswer, Verb};
 use crate::backend::redis::connection::diagnose;
+use crate::budget::yield_to_others;
 use crate::denial::Denial;
 use crate::error::NodeErrorKind;
 use crate::mutex::Mutex;

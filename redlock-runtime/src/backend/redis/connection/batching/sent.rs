@@ -1,6 +1,5 @@
 //! A batch that was sent, and those who wait for its answers.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -80,18 +79,4 @@ impl Drop for Callers {
 pub(super) enum Knows {
     It,
     Not,
-}
-
-/// Ready after the tasks have run that wait for the same worker thread now.
-pub(super) async fn yield_to_others() {
-    let mut is_woken = false;
-    poll_fn(move |cx| {
-        if std::mem::replace(&mut is_woken, true) {
-            return Poll::Ready(());
-        }
-        // A task that wakes itself runs after all others that wait.
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
