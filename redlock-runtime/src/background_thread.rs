@@ -5,6 +5,8 @@
 //! runtime that first used it), renewals (a blocked runtime must not starve them) and releases (a
 //! dropped guard may have no runtime at all).
 
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 
 use tokio::runtime;
@@ -15,7 +17,20 @@ use super::process::PerProcess;
 use crate::error::LockError;
 use crate::mutex::Mutex;
 
-static BACKGROUND_THREAD: PerProcess<Mutex<Option<BackgroundThread>>> = PerProcess::new();
+static BACKGROUND: PerProcess<Mutex<Background>> = PerProcess::new();
+
+/// The background thread of a process, once it is needed, and what it has to run.
+#[derive(Default)]
+struct Background {
+    thread: Option<BackgroundThread>,
+    residents: Vec<Weak<dyn Resident>>,
+}
+
+/// What has a task on the background thread for as long as it lives.
+pub(crate) trait Resident: Send + Sync {
+    /// The task. `None`: it has none, or that runs already.
+    fn task(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
+}
 
 struct BackgroundThread {
     handle: Handle,
@@ -29,16 +44,49 @@ struct BackgroundThread {
 /// [`LockError::BackgroundThread`] when the operating system grants no thread,
 /// [`LockError::ForkedProcess`] after too many generations of forks.
 pub(crate) fn handle() -> Result<Handle, LockError> {
-    let background = BACKGROUND_THREAD.of(process::id(), Mutex::default)?;
-    serving(&mut background.lock())
+    serving(BACKGROUND.of(process::id(), Mutex::default)?)
 }
 
-/// The runtime of `background`, whose thread is replaced if it has died.
-fn serving(background: &mut Option<BackgroundThread>) -> Result<Handle, LockError> {
-    match background {
-        Some(running) if !running.thread.is_finished() => Ok(running.handle.clone()),
-        _ => Ok(background.insert(start(Builder::new())?).handle.clone()),
+/// The runtime of `background`, whose thread is replaced if it has died. The new thread runs the
+/// tasks of all residents: those of the old one were dropped with its runtime.
+fn serving(background: &Mutex<Background>) -> Result<Handle, LockError> {
+    let (handle, residents) = {
+        let mut background = background.lock();
+        match &background.thread {
+            Some(running) if !running.thread.is_finished() => return Ok(running.handle.clone()),
+            _ => {}
+        }
+        let started = start(Builder::new())?;
+        let handle = background.thread.insert(started).handle.clone();
+        (handle, background.residents.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
+    };
+    // Outside of the mutex: this may be the last reference to a resident.
+    residents.iter().filter_map(|resident| resident.task()).for_each(|task| {
+        handle.spawn(task);
+    });
+    Ok(handle)
+}
+
+/// Runs the task of `resident` on the background thread, and on each that replaces it.
+pub(crate) fn house(resident: &Arc<impl Resident + 'static>) -> Result<(), LockError> {
+    house_in(BACKGROUND.of(process::id(), Mutex::default)?, resident)
+}
+
+fn house_in(
+    background: &Mutex<Background>,
+    resident: &Arc<impl Resident + 'static>,
+) -> Result<(), LockError> {
+    let weak = Arc::downgrade(resident);
+    {
+        let residents = &mut background.lock().residents;
+        residents.retain(|known| known.strong_count() > 0);
+        residents.push(weak);
     }
+    let handle = serving(background)?;
+    if let Some(task) = resident.task() {
+        handle.spawn(task);
+    }
+    Ok(())
 }
 
 /// Runs `future` on the background thread.
@@ -105,9 +153,47 @@ mod tests {
         while !thread.is_finished() {
             std::thread::yield_now();
         }
-        let mut background = Some(BackgroundThread { handle, thread });
+        let thread = Some(BackgroundThread { handle, thread });
+        let background = Mutex::new(Background { thread, residents: Vec::new() });
         let (sender, receiver) = std::sync::mpsc::channel();
-        serving(&mut background).unwrap().spawn(async move { sender.send(()) });
+        serving(&background).unwrap().spawn(async move { sender.send(()) });
         receiver.recv().unwrap();
+    }
+
+    /// Tells when its task is polled. The task has no end.
+    struct Telling(std::sync::mpsc::Sender<std::thread::ThreadId>);
+
+    impl Resident for Telling {
+        fn task(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+            let sender = self.0.clone();
+            Some(Box::pin(async move {
+                sender.send(std::thread::current().id()).unwrap();
+                std::future::pending::<()>().await;
+            }))
+        }
+    }
+
+    #[test]
+    fn the_tasks_of_residents_move_to_the_thread_that_replaces_one_that_died() {
+        let background = Mutex::new(Background::default());
+        let (sender, told) = std::sync::mpsc::channel();
+        serving(&background).unwrap();
+        let resident = Arc::new(Telling(sender.clone()));
+        house_in(&background, &resident).unwrap();
+        let gone = Arc::new(Telling(sender));
+        house_in(&background, &gone).unwrap();
+        let first = told.recv().unwrap();
+        assert_eq!(told.recv().unwrap(), first);
+        drop(gone);
+        let dead = std::thread::spawn(|| None);
+        while !dead.is_finished() {
+            std::thread::yield_now();
+        }
+        let handle = background.lock().thread.take().unwrap().handle;
+        background.lock().thread = Some(BackgroundThread { handle, thread: dead });
+        serving(&background).unwrap();
+        assert_ne!(told.recv().unwrap(), first);
+        serving(&background).unwrap();
+        assert!(told.try_recv().is_err(), "each is begun once, and none of a client that has gone");
     }
 }

@@ -17,7 +17,8 @@ use super::pending::PendingCommands;
 use super::report::Reports;
 use super::shield::tell;
 use super::{background_thread, process};
-use crate::backend::{BackgroundWork, FifoQueue, LockBackend};
+use crate::backend::{BackgroundTask, FifoQueue, LockBackend};
+use crate::background_thread::Resident;
 use crate::blocking::blocks_thread;
 use crate::error::LockError;
 use crate::hold::{Hold, HoldingClient, Scheduler};
@@ -51,6 +52,12 @@ impl Deref for Engine {
 
     fn deref(&self) -> &HoldingClient {
         &self.holding
+    }
+}
+
+impl Resident for HoldingClient {
+    fn task(&self) -> Option<BackgroundTask> {
+        self.backend.abilities().background_work?.background_task()
     }
 }
 
@@ -100,12 +107,9 @@ impl Engine {
         if !is_embedded {
             thread_exit::attend_end();
         }
-        let work = backend.abilities().background_work;
-        if let Some(task) = work.and_then(BackgroundWork::background_task) {
-            background_thread::spawn(task)?;
-        }
         let acquire_timeout = reply_timeout.saturating_mul(1 + backend.abilities().further_steps);
-        let holding = HoldingClient {
+        let has_background_work = backend.abilities().background_work.is_some();
+        let holding = Arc::new(HoldingClient {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             process,
             backend,
@@ -113,9 +117,12 @@ impl Engine {
             reports,
             pending: PendingCommands::default(),
             clock: place.clock(),
-        };
+        });
+        if has_background_work {
+            background_thread::house(&holding)?;
+        }
         Ok(Arc::new(Self {
-            holding: Arc::new(holding),
+            holding,
             client: ClientId::new(&client_name),
             acquire_timeout,
             outage_wait,

@@ -96,6 +96,7 @@ pub(crate) type BackgroundTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A backend that needs a task of its own on the background thread.
 pub(crate) trait BackgroundWork: Send + Sync {
-    /// The task. `None`: there is none, or it was begun before.
+    /// The task. `None`: there is none, or it runs already. One that has ended with its runtime is
+    /// begun again.
     fn background_task(&self) -> Option<BackgroundTask>;
 }

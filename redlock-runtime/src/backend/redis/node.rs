@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::connection::{Direct, Source, address};
 use super::local_runtimes::LocalRuntimes;
 use super::node_core::{NodeCore, NodeOptions};
-use super::node_tasks;
+use super::node_tasks::{self, TaskGuard};
 use super::route::Route;
 use crate::backend::{
     Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Found, LocalConnection,
@@ -35,7 +35,7 @@ pub(crate) struct RedisNode<S: Source = Direct> {
     process: process::ProcessId,
     /// A runtime of a caller can have a connection.
     may_be_local: bool,
-    has_background_task: AtomicBool,
+    has_background_task: Arc<AtomicBool>,
     /// Ends the background task, and those that keep the connections of runtimes.
     over: CancellationToken,
     _end: DropGuard,
@@ -66,7 +66,7 @@ impl<S: Source> RedisNode<S> {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
         let (runtimes, process) = (LocalRuntimes::new(over.clone()), process::id());
-        let has_background_task = AtomicBool::new(false);
+        let has_background_task = Arc::default();
         Self { route, runtimes, process, may_be_local, has_background_task, over, _end: end }
     }
 
@@ -135,7 +135,10 @@ impl<S: Source> LocalConnection for RedisNode<S> {
 
 impl<S: Source> BackgroundWork for RedisNode<S> {
     fn background_task(&self) -> Option<BackgroundTask> {
-        let was_begun = self.has_background_task.swap(true, Ordering::Relaxed);
-        (!was_begun).then(|| node_tasks::all(self.route.clone(), self.over.clone()))
+        let runs = self.has_background_task.swap(true, Ordering::AcqRel);
+        (!runs).then(|| {
+            let (route, runs) = (self.route.clone(), Arc::clone(&self.has_background_task));
+            node_tasks::all(TaskGuard { route, runs }, self.over.clone())
+        })
     }
 }

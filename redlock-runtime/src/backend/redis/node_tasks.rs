@@ -1,5 +1,7 @@
 //! The background task of a node.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -13,18 +15,38 @@ use super::route::Route;
 use crate::backend::{BackgroundTask, CLAIM_WINDOW};
 use crate::key::LockKey;
 use crate::owner::Owner;
+use crate::shield::shielded;
 
 /// How long the answer to `nudge.lua` may take.
 const REPLY: Duration = Duration::from_secs(1);
 
+/// The background task of a node, until it is dropped: also by a panic, or with its runtime.
+pub(crate) struct TaskGuard<S: Source> {
+    pub(crate) route: Route<S>,
+    /// Whether the node has such a task.
+    pub(crate) runs: Arc<AtomicBool>,
+}
+
+impl<S: Source> Drop for TaskGuard<S> {
+    /// Nothing listens for signals now, so waiters look for themselves. The next task finds out
+    /// what has become of the server.
+    fn drop(&mut self) {
+        let core = &self.route.core;
+        let _ = shielded(|| core.registry.unheard());
+        core.health.broke();
+        self.runs.store(false, Ordering::Release);
+    }
+}
+
 /// Runs everything that a node does in the background, until `over` is cancelled.
-pub(crate) fn all<S: Source>(route: Route<S>, over: CancellationToken) -> BackgroundTask {
+pub(crate) fn all<S: Source>(guard: TaskGuard<S>, over: CancellationToken) -> BackgroundTask {
     Box::pin(async move {
-        let listening = Listening { route: &route };
+        let route = &guard.route;
+        let listening = Listening { route };
         let all = async {
             tokio::join!(
                 listening.listen(),
-                nudge_overdue(&route),
+                nudge_overdue(route),
                 outages::watch(&route.core),
                 follow(&route.core)
             )

@@ -175,6 +175,13 @@ impl Registry {
         }
     }
 
+    /// Nothing receives signals any more, though somebody may need them.
+    pub(crate) fn unheard(&self) {
+        if *self.phase.borrow() != Phase::Unused {
+            self.enter(Phase::Silent);
+        }
+    }
+
     pub(crate) fn subscribe(self: &Arc<Self>, Claim { key, owner, .. }: &Claim) -> Subscription {
         let (sender, signals) = mpsc::unbounded_channel();
         self.listeners.lock().subscriptions.insert(owner.clone(), (key.clone(), sender));

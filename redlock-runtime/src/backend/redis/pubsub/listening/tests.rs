@@ -7,7 +7,7 @@ use super::*;
 use crate::backend::redis::connection::Scripted;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::backend::redis::pubsub::Listener;
-use crate::backend::{FifoQueue, TokensUsed};
+use crate::backend::{BackgroundWork, FifoQueue, RedisNode, TokensUsed};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -111,4 +111,30 @@ async fn a_subscription_that_is_made_soon_is_waited_for() {
         () = listening.listen() => unreachable!("it can subscribe"),
         () = calls => {}
     }
+}
+
+/// As the background thread may die.
+#[test]
+fn a_task_that_ends_with_its_runtime_is_begun_again() {
+    let made = Arc::<AtomicU32>::default();
+    let source = Breaking { made: Arc::clone(&made), most: u32::MAX };
+    let node = RedisNode::new("n".to_owned(), source, NodeOptions::default());
+    let registry = &node.route.core.registry;
+    for _ in 0..2 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let task = node.background_task().expect("there is none");
+        assert!(node.background_task().is_none(), "there is one");
+        let before = made.load(Ordering::Relaxed);
+        runtime.block_on(async {
+            tokio::spawn(task);
+            let _ = registry.channel_within(Duration::from_secs(60)).await;
+            while made.load(Ordering::Relaxed) == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        drop(runtime);
+        assert!(!registry.is_heard());
+    }
+    drop(node.background_task().expect("the last one has ended"));
+    assert!(node.background_task().is_some(), "one that was never run has ended as well");
 }
