@@ -257,7 +257,8 @@ impl Lease {
     /// several tasks: each waits, for its `wait` at most, until those before it are done, with the
     /// calls inside of them. Other
     /// locks of the task that makes the scope do not come along. The lock does not wait for the
-    /// task inside: join it before the body ends, or it works on without the lock.
+    /// task inside: join it before the body ends, or it works on without the lock. A nested call
+    /// that begins after the lock was lost or released is a [`LockError::Lost`].
     ///
     /// ```
     /// use redlock::Lease;

@@ -85,6 +85,11 @@ impl HoldLink {
         &self.hold
     }
 
+    /// Is it a link to a hold of this key? `name`: the key without the client's prefix.
+    fn is_to(&self, client: u64, name: &str) -> bool {
+        self.hold.client.id == client && self.hold.has_key(name)
+    }
+
     /// Runs `step` as a part of the body that holds this link.
     pub(crate) fn run_within<T>(self: &Arc<Self>, step: impl FnOnce() -> T) -> T {
         let _entered = Entered::new(Arc::clone(self));
@@ -144,19 +149,23 @@ pub(crate) fn holds() -> Vec<Arc<Hold>> {
         .unwrap_or_default()
 }
 
-/// The current task's hold of a key of one client, if its lease still holds. `name`: the key
-/// without the client's prefix.
+/// The current task's hold of a key of one client, if its lease still holds: the innermost one that
+/// has not ended. `name`: the key without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
-    let is_it = |link: &&Arc<HoldLink>| {
-        let hold = &link.hold;
-        hold.client.id == client && hold.has_key(name) && !hold.is_over()
-    };
-    // A body may have begun outside of the calls in which it is polled now.
-    let link = with_links(|links| {
-        let own = links.iter().rev().map(|(_, link)| link).filter(is_it);
-        own.reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner }).cloned()
+    let is_it = |link: &&Arc<HoldLink>| link.is_to(client, name) && !link.hold.is_over();
+    let found = with_links(|links| {
+        let own = || links.iter().rev().map(|(_, link)| link).filter(is_it);
+        // A body may have begun outside of the calls in which it is polled now.
+        let link =
+            own().reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner })?;
+        let is_only_hold = own().all(|other| other.hold.id == link.hold.id);
+        Some((Arc::clone(link), is_only_hold))
     });
-    let link = link.flatten()?;
+    let (link, is_only_hold) = found.flatten()?;
+    // Nothing may have noticed yet that its time is up. A hold further out is looked for then.
+    if !is_only_hold && matches!(link.hold.check(), Err(LockError::Lost { .. })) {
+        return find(client, name);
+    }
     let (parent, turn) = link.under_way();
     Some(Held { parent: Arc::clone(parent), turn })
 }
@@ -174,6 +183,17 @@ pub(crate) fn find_all<'a>(
     }
     let with = names.filter(|other| *other != name).map(str::to_owned).collect();
     Err(LockError::AlreadyHeld { key: name.to_owned(), with })
+}
+
+/// Fails for a call that would re-enter a hold of one of these keys if that hold has ended: the
+/// call must not take a lock of its own, as its code counts on the outer one. To be asked where the
+/// task holds none of the keys.
+pub(crate) fn check_not_ended<'a>(
+    client: u64,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Result<(), LockError> {
+    let link = names.find_map(|name| innermost(|link| link.is_to(client, name)));
+    link.map_or(Ok(()), |link| link.hold.check())
 }
 
 /// The hold that a call finds when it wants a lock which its task holds already.

@@ -169,6 +169,9 @@ impl Stage {
         if let Some(held) = reentrancy::find(engine.id, &text) {
             return self.begin_within(spec, held, kind, &text, engine, policy);
         }
+        if spec.is_reentrant {
+            reentrancy::check_not_ended(engine.id, std::iter::once(&*text))?;
+        }
         let key = LockKey::new(redlock.prefix(), &text)?;
         let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, future: acquire::start(engine, order) };
@@ -187,8 +190,11 @@ impl Stage {
         let (key, further) = key::in_order(redlock.prefix(), names)?;
         let names = std::iter::once(&key).chain(&further).map(LockKey::name);
         let kind = Kind::Exclusive;
-        if let Some(held) = reentrancy::find_all(engine.id, names)? {
+        if let Some(held) = reentrancy::find_all(engine.id, names.clone())? {
             return self.begin_within(spec, held, kind, key.name(), engine, policy);
+        }
+        if spec.is_reentrant {
+            reentrancy::check_not_ended(engine.id, names)?;
         }
         let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, future: acquire::start_all(engine, order, further) };

@@ -257,7 +257,9 @@ impl LockRequest {
     /// In a task that holds the lock already, inside of a locked body, the outer hold is
     /// re-entered, with the same fencing token: the guard is there as soon as no other call inside
     /// of that hold is at it, and its drop releases nothing. Several keys
-    /// ([`lock_all`](crate::Redlock::lock_all)) are re-entered where one outer hold has them all.
+    /// ([`lock_all`](crate::Redlock::lock_all)) are re-entered where one outer hold has them all. A
+    /// call inside of a hold that has ended takes no lock of its own: it re-enters a hold further
+    /// out that goes on, or is told [`LockError::Lost`].
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
@@ -266,13 +268,12 @@ impl LockRequest {
     /// [`LockError::Config`], [`LockError::ShuttingDown`] once
     /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
     /// holds the lock, and another call inside of that hold was not done within `wait`, or
-    /// [`LockError::Lost`] when that hold has ended; [`LockError::AlreadyHeld`] when this
-    /// task holds some of several keys, but not all, or holds the lock in a form inside of which
-    /// this one cannot run: a read lock, a larger number of permits, or a permit where this is none
-    /// and the reverse. [`LockError::ExpireTooShort`] when the
-    /// answers took longer than the lease, [`LockError::ForkedProcess`] in a child of the process
-    /// that made the client, [`LockError::BackgroundThread`] when that thread cannot be started or
-    /// has stopped.
+    /// [`LockError::Lost`] when that hold was lost or released; [`LockError::AlreadyHeld`] when
+    /// this task holds some of several keys, but not all, or holds the lock in a form inside of
+    /// which this one cannot run: a read lock, a larger number of permits, or a permit where this
+    /// is none and the reverse. [`LockError::ExpireTooShort`] when the answers took longer than the
+    /// lease, [`LockError::ForkedProcess`] in a child of the process that made the client,
+    /// [`LockError::BackgroundThread`] when that thread cannot be started or has stopped.
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
@@ -292,8 +293,14 @@ impl LockRequest {
         let key = self.key?;
         let engine = &self.engine;
         engine.check_process()?;
+        let is_candidate = self.shutdowns.is_some();
         let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
-        if let Some(held) = reentrancy::find_all(engine.id, names)? {
+        let held = reentrancy::find_all(engine.id, names.clone())?;
+        // A candidate re-enters nothing: it wants a lock of its own.
+        if held.is_none() && !is_candidate {
+            reentrancy::check_not_ended(engine.id, names)?;
+        }
+        if let Some(held) = held {
             held.check_kind(kind, key.name())?;
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
@@ -310,7 +317,7 @@ impl LockRequest {
             policy,
             skips_busy: false,
             shutdowns: self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun()),
-            is_candidate: self.shutdowns.is_some(),
+            is_candidate,
         };
         let further = self.further.unwrap_or_default();
         acquire::start_all(engine, order, further).await.map(LockGuard::new)

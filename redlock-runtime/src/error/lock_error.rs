@@ -93,9 +93,9 @@ pub enum LockError {
         while_holding: Box<Vec<String>>,
     },
 
-    /// The lease ended while the body ran, and the body was stopped; or a lease handle was used, or
-    /// a call inside of the hold began, after the lock had been released
-    /// ([`LostReason::Released`]).
+    /// The lease ended while the body ran, and the body was stopped. Or a call began inside of a
+    /// hold that had ended, or a lease handle was used after that: the reason is
+    /// [`LostReason::Released`] where the lock had been released.
     #[non_exhaustive]
     Lost {
         /// The key, without the client's prefix.

@@ -72,7 +72,8 @@ impl LockError {
             }
             Self::Lost { key, reason: LostReason::Released, held_for, .. } => write!(
                 f,
-                "lock `{key}` was released after {}; this lease handle outlived its lock",
+                "lock `{key}` was released after {}; a lease handle, or a call inside of its hold, \
+                 outlived it",
                 Seconds(*held_for)
             ),
             Self::Lost { key, reason, held_for, renewals } => write!(
