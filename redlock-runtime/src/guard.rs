@@ -48,6 +48,8 @@ pub struct LockGuard {
     lease: Lease,
     /// `None`: re-entered, the outer call owns the lock.
     ownership: Option<Ownership>,
+    /// It was asked for with `lock_all`, whatever the number of its keys.
+    is_of_lock_all: bool,
     /// What the spans of its bodies call it.
     template: &'static str,
     /// Its turn, where it is re-entered.
@@ -55,15 +57,16 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) fn new(ownership: Ownership) -> Self {
+    pub(crate) fn new(ownership: Ownership, is_of_lock_all: bool) -> Self {
         let lease = Lease::new(Arc::clone(ownership.hold()));
         let template = ownership.hold().terms.template;
-        Self { lease, ownership: Some(ownership), template, reentry: None }
+        Self { lease, ownership: Some(ownership), is_of_lock_all, template, reentry: None }
     }
 
     pub(crate) fn reentered(reentry: Reentry, template: &'static str) -> Self {
         let lease = Lease::within(Arc::clone(reentry.link()));
-        Self { lease, ownership: None, template, reentry: Some(reentry) }
+        let reentry = Some(reentry);
+        Self { lease, ownership: None, is_of_lock_all: false, template, reentry }
     }
 
     /// The lease of the lock, to be cloned and passed around. The guard has all its methods, too.
@@ -175,10 +178,11 @@ impl LockGuard {
     ///
     /// # Errors
     /// [`LockError::Lost`] when the lease was lost, [`LockError::Unavailable`] when the outcome is
-    /// unknown, [`LockError::Config`] for a permit, for a lock with `min_hold`, and for
-    /// [several keys](crate::Redlock::lock_all). [`LockError::AlreadyHeld`] for a guard that
-    /// re-entered: the outer call has the write lock. [`LockError::ExpireTooShort`] when the answer
-    /// took longer than the lease, [`LockError::BackgroundThread`] when that thread has stopped.
+    /// unknown, [`LockError::Config`] for a permit, for a lock with `min_hold`, and for what was
+    /// locked with [`lock_all`](crate::Redlock::lock_all), also one key.
+    /// [`LockError::AlreadyHeld`] for a guard that re-entered: the outer call has the write lock.
+    /// [`LockError::ExpireTooShort`] when the answer took longer than the lease,
+    /// [`LockError::BackgroundThread`] when that thread has stopped.
     /// After an error the lock is released, except for [`LockError::ForkedProcess`], in a child of
     /// the process that holds it.
     ///
@@ -210,7 +214,13 @@ impl LockGuard {
         let Some(ownership) = self.ownership.take() else {
             return Err(LockError::AlreadyHeld { key: self.key().to_owned(), with: Vec::new() });
         };
-        acquire::downgrade(ownership).await.map(Self::new)
+        if self.is_of_lock_all {
+            let message = "what was locked with `lock_all`, one key or several, cannot become a \
+                           read lock; release it, and take read locks one by one";
+            return Err(LockError::config(message));
+        }
+        let ownership = acquire::downgrade(ownership).await?;
+        Ok(Self::new(ownership, false))
     }
 
     /// The release after a finished body, awaited and reported, never an error.

@@ -41,11 +41,6 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
         let message = "a lock with `min_hold` stays taken, and cannot become a read lock";
         return Err(LockError::config(message));
     }
-    if ownership.hold().several_names().is_some() {
-        let message = "several keys that were locked together cannot become read locks; release \
-                       them, and take read locks one by one";
-        return Err(LockError::config(message));
-    }
     // From here on the lease is no longer renewed: the server would find another owner.
     let hold = Arc::clone(ownership.hold());
     let Some((queue, tenure)) = ownership.give_up() else {

@@ -74,9 +74,10 @@ impl Redlock {
     ///
     /// Up to 256 keys; none at all, and more, are a [`LockError::Config`](crate::LockError::Config)
     /// of [`acquire`](LockRequest::acquire). So are [`read`](LockRequest::read),
-    /// [`permits`](LockRequest::permits) and [`min_hold`](LockRequest::min_hold) of several keys,
-    /// and [`downgrade`](crate::LockGuard::downgrade): they are exclusive locks, free when they are
-    /// released. Readers and permits of one of the keys are waited for as any holder.
+    /// [`permits`](LockRequest::permits) and [`min_hold`](LockRequest::min_hold), and
+    /// [`downgrade`](crate::LockGuard::downgrade) of the guard, also where the keys turn out to be
+    /// one: they are exclusive locks, free when they are released. Readers and permits of one of
+    /// the keys are waited for as any holder.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

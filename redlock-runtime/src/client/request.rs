@@ -319,8 +319,10 @@ impl LockRequest {
             shutdowns: self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun()),
             is_candidate,
         };
+        let is_of_lock_all = self.further.is_some();
         let further = self.further.unwrap_or_default();
-        acquire::start_all(engine, order, further).await.map(LockGuard::new)
+        let ownership = acquire::start_all(engine, order, further).await?;
+        Ok(LockGuard::new(ownership, is_of_lock_all))
     }
 
     /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.
