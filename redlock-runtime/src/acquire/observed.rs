@@ -13,6 +13,9 @@ use crate::kind::group_of;
 /// The last answers about one key.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
+    /// The last answer was that another owner has the lock, or may have it.
+    is_busy: bool,
+    /// The owner in that answer; `None`: it is not known.
     pub(crate) holder: Option<String>,
     /// When this holder was first observed.
     holder_since: Option<Moment>,
@@ -46,27 +49,28 @@ impl Observed {
     pub(crate) fn busy(&mut self, answer: Busy, now: Moment) {
         let Busy { holder, free_in, is_split } = answer;
         // A group stays the same one while its members change.
-        let is_same = self.holder.as_ref().is_some_and(|before| {
-            *before == holder || group_of(before).is_some() && group_of(before) == group_of(&holder)
-        });
+        let group = self.holder.as_deref().and_then(group_of);
+        let is_same = self.holder == holder
+            || group.is_some() && group == holder.as_deref().and_then(group_of);
         let holder_since = self.holder_since.filter(|_| is_same).or(Some(now));
         let age = now.since(holder_since.unwrap_or(now));
-        let is_held = !is_split || !holder.is_empty() && age >= backoff::LONGEST_ATTEMPT;
-        let (holder, ends) = (Some(holder), free_in.map(|free_in| now.plus(free_in)));
+        let is_held = !is_split || holder.is_some() && age >= backoff::LONGEST_ATTEMPT;
+        let (is_busy, ends) = (true, free_in.map(|free_in| now.plus(free_in)));
         let was_held = self.was_held || is_held;
-        *self = Self { holder, holder_since, free_in, ends, is_split, was_held, ..Self::default() };
+        let answer = Self { is_busy, holder, free_in, is_split, ..Self::default() };
+        *self = Self { holder_since, ends, was_held, ..answer };
     }
 
     /// The last answer, if it was that another owner has the lock.
     pub(crate) fn answer(&self) -> Option<Busy> {
-        let (free_in, is_split) = (self.free_in, self.is_split);
-        self.holder.clone().map(|holder| Busy { holder, free_in, is_split })
+        let Self { free_in, is_split, .. } = *self;
+        self.is_busy.then(|| Busy { holder: self.holder.clone(), free_in, is_split })
     }
 
     /// What the last attempt showed, in the light of those before it.
-    pub(crate) fn after(mut self, mut before: Self, now: Moment) -> Self {
-        let Some(holder) = self.holder.take() else { return self };
-        before.busy(Busy { holder, free_in: self.free_in, is_split: self.is_split }, now);
+    pub(crate) fn after(self, mut before: Self, now: Moment) -> Self {
+        let Some(answer) = self.answer() else { return self };
+        before.busy(answer, now);
         before
     }
 
@@ -84,7 +88,7 @@ impl Observed {
 
     /// Was the last answer a grant, which no caller has yet?
     pub(crate) fn is_granted(&self) -> bool {
-        self.was_held && self.holder.is_none() && self.fault.is_none() && self.too_late.is_none()
+        self.was_held && !self.is_busy && self.fault.is_none() && self.too_late.is_none()
     }
 
     /// When a call that began at `started` gives up, if nothing is answered until then. `limit`:
@@ -104,7 +108,7 @@ impl Observed {
 
     /// Was the last answer that another owner has the lock?
     pub(crate) fn is_busy(&self) -> bool {
-        self.holder.is_some()
+        self.is_busy
     }
 
     /// Do readers, or holders of permits, have the lock?
@@ -129,8 +133,7 @@ impl Observed {
     /// Has somebody the lock whose key has no expiry, so that it does not end by itself? If no
     /// holder is known, its expiry is not known either.
     pub(crate) fn is_endless(&self) -> bool {
-        let is_known = self.holder.as_ref().is_some_and(|holder| !holder.is_empty());
-        self.was_held && is_known && self.free_in.is_none()
+        self.was_held && self.holder.is_some() && self.free_in.is_none()
     }
 
     /// For how long the present holder has been observed.
@@ -159,7 +162,7 @@ impl Observed {
         }
         let left = self.ends.map(|ends| ends.since(now));
         let places = self.ahead.zip(before).map(|(ahead, before)| ahead.saturating_add(before));
-        let holder = self.holder.clone().filter(|holder| !holder.is_empty());
+        let holder = self.holder.clone();
         LockError::Timeout {
             key: name,
             waited: now.since(started),

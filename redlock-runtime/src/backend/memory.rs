@@ -159,7 +159,7 @@ impl Memory {
                 for on_release in told {
                     on_release();
                 }
-                return Ok(Acquired::refused(String::new(), None));
+                return Ok(Acquired::refused(None, None));
             }
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
             tables.sweep(now, clock);

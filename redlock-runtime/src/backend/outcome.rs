@@ -22,8 +22,8 @@ pub(crate) enum Acquired {
         was_cut: bool,
     },
     Refused {
-        /// The owner value in the key.
-        holder: String,
+        /// The owner value in the key; `None`: it is not known.
+        holder: Option<String>,
         /// When the holder's lease ends; `None`: the key has no expiry.
         free_in: Option<Duration>,
         /// A part of the same call may have acquired the lock on a node, or still arrive: a
@@ -43,15 +43,16 @@ impl Acquired {
     }
 
     /// Refused to the first try, by a backend where one node decides, so that no vote is split.
-    pub(crate) fn refused(holder: String, free_in: Option<Duration>) -> Self {
-        Self::Refused { holder, free_in, was_cut: false, is_split: false }
+    pub(crate) fn refused(holder: impl Into<Option<String>>, free_in: Option<Duration>) -> Self {
+        Self::Refused { holder: holder.into(), free_in, was_cut: false, is_split: false }
     }
 }
 
 /// An answer that another owner has the lock, or may have it.
 #[derive(Debug, Clone)]
 pub(crate) struct Busy {
-    pub(crate) holder: String,
+    /// `None`: it is not known.
+    pub(crate) holder: Option<String>,
     pub(crate) free_in: Option<Duration>,
     /// Several competed at once, and none is known to have enough votes.
     pub(crate) is_split: bool,
@@ -60,7 +61,7 @@ pub(crate) struct Busy {
 impl Busy {
     /// The answer of a server that decides alone.
     pub(crate) fn decided(holder: String, free_in: Option<Duration>) -> Self {
-        Self { holder, free_in, is_split: false }
+        Self { holder: Some(holder), free_in, is_split: false }
     }
 }
 

@@ -71,8 +71,8 @@ impl Poll {
                 if is_spent {
                     self.owner = Owner::fresh(&engine.client);
                 }
-                if is_decisive {
-                    local_holder.learn(&engine, cx.local_queue(), Some(&answer.holder));
+                if let (true, Some(holder)) = (is_decisive, &answer.holder) {
+                    local_holder.learn(&engine, cx.local_queue(), Some(holder));
                 }
                 let now = cx.now();
                 self.took = now.since(begun);

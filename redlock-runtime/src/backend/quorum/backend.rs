@@ -165,7 +165,7 @@ impl Quorum {
         }
         // The lock was granted without a usable token, so it is given back.
         if tally::faults(&answers).is_empty() {
-            let (holder, free_in) = (String::new(), None);
+            let (holder, free_in) = (None, None);
             return Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: true });
         }
         Err(Fault { is_unknown: true, is_final: false, ..tally::merge(&tally::faults(&answers)) })

@@ -87,7 +87,7 @@ async fn turn_one(
     };
     match downgrade.downgrade(held, next, within).await? {
         Downgraded::Granted(fencing_token) => Ok(Acquired::granted(fencing_token)),
-        Downgraded::Lost(_) => Ok(Acquired::refused(String::new(), None)),
+        Downgraded::Lost(_) => Ok(Acquired::refused(None, None)),
     }
 }
 

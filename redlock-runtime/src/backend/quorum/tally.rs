@@ -17,8 +17,8 @@ pub(crate) enum Election {
     /// Too few nodes could vote.
     Unavailable(Fault),
     Refused {
-        /// Empty: nobody has the lock.
-        holder: String,
+        /// `None`: nobody has the lock.
+        holder: Option<String>,
         free_in: Option<Duration>,
         was_cut: bool,
         is_split: bool,
@@ -43,15 +43,16 @@ fn may_have_it(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
 }
 
 /// The owner, or the group, that most nodes named, and how many they were.
-fn most_votes(answers: &NodeAnswers<Acquired>) -> (&str, usize) {
-    let mut holders: Vec<(&str, usize)> = Vec::new();
+fn most_votes(answers: &NodeAnswers<Acquired>) -> (Option<&str>, usize) {
+    let mut holders: Vec<(Option<&str>, usize)> = Vec::new();
     // Of a group, each node tells how many it knows of.
-    let is_same = |one: &str, other: &str| {
-        hold_of(one) == hold_of(other)
-            || group_of(one).is_some_and(|group| group_of(other) == Some(group))
+    let is_same = |one: Option<&str>, other: Option<&str>| {
+        let group = one.and_then(group_of);
+        one.map(hold_of) == other.map(hold_of)
+            || group.is_some() && group == other.and_then(group_of)
     };
     for (holder, _, _) in refusals(answers) {
-        match holders.iter_mut().find(|(known, _)| is_same(known, holder)) {
+        match holders.iter_mut().find(|(known, _)| is_same(*known, holder)) {
             Some((_, count)) => *count += 1,
             None => holders.push((holder, 1)),
         }
@@ -85,7 +86,7 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
     }
     let (holder, votes) = most_votes(answers);
     Election::Refused {
-        holder: if may_have_it(answers, quorum) { holder.to_owned() } else { String::new() },
+        holder: holder.filter(|_| may_have_it(answers, quorum)).map(str::to_owned),
         free_in: refusals(answers).filter_map(|(_, free_in, _)| free_in).min(),
         was_cut,
         is_split: votes < quorum,
@@ -94,10 +95,10 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
 
 fn refusals(
     answers: &NodeAnswers<Acquired>,
-) -> impl Iterator<Item = (&str, Option<Duration>, bool)> {
+) -> impl Iterator<Item = (Option<&str>, Option<Duration>, bool)> {
     answers.iter().filter_map(|answer| match answer {
         Some(Ok(Acquired::Refused { holder, free_in, was_cut, .. })) => {
-            Some((holder.as_str(), *free_in, *was_cut))
+            Some((holder.as_deref(), *free_in, *was_cut))
         }
         _ => None,
     })

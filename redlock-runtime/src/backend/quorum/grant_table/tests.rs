@@ -16,7 +16,7 @@ fn granted(was_cut: bool) -> Acquired {
 }
 
 fn refused(was_cut: bool) -> Acquired {
-    Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false }
+    Acquired::Refused { holder: None, free_in: None, was_cut, is_split: false }
 }
 
 /// A table of one node, that was asked.

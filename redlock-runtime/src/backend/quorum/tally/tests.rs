@@ -60,7 +60,7 @@ fn a_minority_that_is_down_changes_nothing() {
 fn a_refusal_names_the_holder_and_says_what_must_be_cleaned_up() {
     let election = elect(&vec![refused("web-1"), granted(1), refused("web-1")], 2);
     let free_in = Some(Duration::from_secs(1));
-    let holder = "web-1".to_owned();
+    let holder = Some("web-1".to_owned());
     assert_eq!(election, Election::Refused { holder, free_in, was_cut: true, is_split: false });
     let election = elect(&vec![refused("a"), refused("a"), refused("a")], 2);
     assert!(matches!(election, Election::Refused { was_cut: false, is_split: false, .. }));
@@ -69,7 +69,7 @@ fn a_refusal_names_the_holder_and_says_what_must_be_cleaned_up() {
 /// A grant, an answer that is still to come, a lost answer, and a try whose connection broke.
 #[test]
 fn each_reason_to_clean_up_counts_alone() {
-    let (holder, free_in) = ("x".to_owned(), None);
+    let (holder, free_in) = (Some("x".to_owned()), None);
     let cut = Some(Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: false }));
     for (reason, expected) in [
         (refused("x"), false),
@@ -101,6 +101,17 @@ fn a_group_is_one_holder_whatever_its_number() {
     assert!(matches!(election, Election::Refused { is_split: false, .. }), "{election:?}");
     let election = elect(&vec![refused("3 readers"), refused("2 permits"), granted(1)], 2);
     assert!(matches!(election, Election::Refused { is_split: true, .. }), "{election:?}");
+}
+
+/// Only where no node named one is the holder not known.
+#[test]
+fn an_empty_value_of_the_key_is_a_holder() {
+    let known = |answers| match elect(&answers, 2) {
+        Election::Refused { holder, .. } => holder,
+        election => panic!("{election:?}"),
+    };
+    assert_eq!(known(vec![refused(""), refused(""), granted(1)]).as_deref(), Some(""));
+    assert_eq!(known(vec![refused("a"), refused("b"), granted(1)]), None);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(crate) fn decode(value: &Value, locks: usize) -> Option<Timed<AllAcquired>> 
             AllAcquired::Granted { fencing_token: fencing_tokens.first, was_cut }
         }
         Acquired::Refused { holder, free_in, was_cut, .. } => {
-            AllAcquired::Refused { key_index, holder, free_in, was_cut }
+            AllAcquired::Refused { key_index, holder: holder?, free_in, was_cut }
         }
     };
     (key_index < locks).then_some(Timed { found, micros: of_one.micros })
