@@ -20,6 +20,8 @@ mod error;
 mod expand;
 #[path = "../../redlock-runtime/src/fencing.rs"]
 mod fencing;
+#[path = "../../redlock-runtime/src/foreign_text.rs"]
+mod foreign_text;
 #[path = "../../redlock-macros/src/hygiene.rs"]
 mod hygiene;
 mod input;

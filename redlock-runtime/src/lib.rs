@@ -17,6 +17,7 @@ mod environment;
 mod error;
 mod executor;
 mod fencing;
+mod foreign_text;
 mod global;
 mod guard;
 mod handoff;

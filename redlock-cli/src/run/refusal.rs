@@ -36,7 +36,11 @@ pub(super) async fn refused(
             if let Some(client) = holder.as_deref().and_then(retained_by) {
                 retained(key, client, (!is_at_once).then_some(&waited))
             } else {
-                let told = holder.as_deref().map_or_else(|| "another process".to_owned(), plain);
+                let told = match holder.as_deref() {
+                    None => "another process".to_owned(),
+                    Some("") => "\"\"".to_owned(),
+                    Some(holder) => plain(holder),
+                };
                 let who = whole_holder(args, servers, key, told).await;
                 if is_at_once {
                     format!("lock `{key}` is held by {who}")

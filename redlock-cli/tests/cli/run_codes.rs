@@ -141,6 +141,12 @@ async fn a_lock_that_is_held_says_by_whom_with_the_code_that_was_asked_for() {
     let at_once = run(server, &["run", "-n", &key, "true"]).await;
     assert_eq!(at_once.code, 75);
     assert_eq!(at_once.stderr, format!("redlock: lock `{key}` is held by web-3:x\n"));
+    let odd = unique_prefix();
+    for (value, shown) in [("", "\"\""), ("a\n\u{202e}b", "a\\n\\u{202e}b")] {
+        raw.cmd(&["SET", &format!("lock:{odd}"), value]).await;
+        let refused = run(server, &["run", "-n", &odd, "true"]).await;
+        assert_eq!(refused.stderr, format!("redlock: lock `{odd}` is held by {shown}\n"));
+    }
     let later = run(server, &["run", "-w", "3", "-E", "9", &key, "true"]).await;
     assert_eq!(later.code, 9);
     assert!(later.stderr.contains("was not free within"), "{later:?}");

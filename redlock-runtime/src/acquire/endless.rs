@@ -4,6 +4,7 @@
 use super::observed::Observed;
 use crate::engine::Engine;
 use crate::executor;
+use crate::foreign_text;
 use crate::key::LockKey;
 use crate::report::Topic;
 use crate::shield::tell;
@@ -21,7 +22,8 @@ pub(super) fn warn_if_endless(
     if !observed.is_endless() {
         return;
     }
-    let (key, holder) = (key.name(), observed.holder.as_deref());
+    let (key, holder) = (key.name(), observed.holder.as_deref().map(foreign_text::shown));
+    let holder = holder.as_deref();
     if executor::admits(&engine.reports, Topic::Endless, template) {
         tell!(warn, key, template, holder, "{WHAT}");
     } else {

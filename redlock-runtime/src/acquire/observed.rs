@@ -7,6 +7,7 @@ use crate::backend::{Busy, Fault};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
+use crate::foreign_text;
 use crate::key::LockKey;
 use crate::kind::group_of;
 
@@ -162,7 +163,7 @@ impl Observed {
         }
         let left = self.ends.map(|ends| ends.since(now));
         let places = self.ahead.zip(before).map(|(ahead, before)| ahead.saturating_add(before));
-        let holder = self.holder.clone();
+        let holder = self.holder.as_deref().map(foreign_text::cut);
         LockError::Timeout {
             key: name,
             waited: now.since(started),

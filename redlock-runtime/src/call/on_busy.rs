@@ -2,6 +2,7 @@
 
 use super::locked::Pending;
 use crate::error::LockError;
+use crate::foreign_text;
 use crate::shield::tell;
 
 /// A return type with a value for a call whose body was skipped.
@@ -76,8 +77,9 @@ fn is_somebody_elses(error: &LockError) -> bool {
 fn tell_skipped(template: &'static str, error: &LockError) {
     let key = error.key().unwrap_or_default();
     let holder = match error {
-        LockError::Timeout { holder, .. } => holder.as_deref(),
+        LockError::Timeout { holder, .. } => holder.as_deref().map(foreign_text::shown),
         _ => None,
     };
+    let holder = holder.as_deref();
     tell!(debug, key, template, holder, "call skipped: the lock is busy");
 }

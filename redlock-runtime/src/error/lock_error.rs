@@ -70,7 +70,8 @@ pub enum LockError {
         /// holders are: `3 readers`, `2 permits`; without a number (`readers`) where nobody counted
         /// them, as for a plain lock that does not wait. Of N masters the value on one of them,
         /// whose last six digits may be others than those of
-        /// [`Lease::owner`](crate::Lease::owner).
+        /// [`Lease::owner`](crate::Lease::owner). What another program has written is cut to 300
+        /// characters; the message escapes control characters in it.
         holder: Option<String>,
         /// That owner is of the client that waited: another call, or a guard, of this process. If
         /// it waits for this call, neither of them goes on.

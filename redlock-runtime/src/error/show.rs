@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::node_error::{NodeError, NodeErrorKind};
+use crate::foreign_text;
 
 /// A duration for readers: `1.234 s`, `87 ms`.
 pub(super) struct Seconds(pub(super) Duration);
@@ -40,21 +41,22 @@ pub(super) struct HeldBy<'a>(
 impl fmt::Display for HeldBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(holder) = self.0 else { return Ok(()) };
+        let shown = foreign_text::shown(holder);
         match self.2.map(Seconds) {
             None if is_retained(holder) => {
-                write!(f, "; nobody holds it: its `min_hold` is not over ({holder})")
+                write!(f, "; nobody holds it: its `min_hold` is not over ({shown})")
             }
             Some(left) if is_retained(holder) => {
                 write!(
                     f,
-                    "; nobody holds it: its `min_hold` is not over for another {left} ({holder})"
+                    "; nobody holds it: its `min_hold` is not over for another {left} ({shown})"
                 )
             }
             left => {
                 if self.1 {
-                    write!(f, "; held by this client itself ({holder})")?;
+                    write!(f, "; held by this client itself ({shown})")?;
                 } else {
-                    write!(f, "; held by {holder}")?;
+                    write!(f, "; held by {shown}")?;
                 }
                 left.map_or(Ok(()), |left| write!(f, ", {} {left} left", whose_lease(holder)))
             }

@@ -10,6 +10,7 @@ use tracing::field::{Field, Visit};
 
 use super::hear::{Hearing, hear};
 use super::server::Server;
+use crate::error::LockError;
 use crate::key::LockKey;
 use crate::options::Wait;
 
@@ -18,8 +19,12 @@ const TOLD: &str = "the lock does not end by itself";
 
 /// A server with such a lock.
 fn server() -> Arc<Server> {
+    held_by("old-cron")
+}
+
+fn held_by(value: &str) -> Arc<Server> {
     let server = Server::new();
-    server.node.lock().unwrap().set_endless(&LockKey::new("", "k").unwrap());
+    server.node.lock().unwrap().set_endless(&LockKey::new("", "k").unwrap(), value);
     server
 }
 
@@ -101,4 +106,33 @@ async fn a_lock_that_ends_is_not_told() {
     assert!(redlock.lock("k").try_acquire().await.unwrap().is_none());
     drop(redlock.lock("k").wait(2 * MINUTE).acquire().await.unwrap());
     assert!(told.lock().unwrap().is_empty(), "{told:?}");
+}
+
+/// What another program has written may be any text, also none, or a long one of many lines.
+#[tokio::test(start_paused = true)]
+async fn any_value_of_the_key_is_a_holder() {
+    let long = "x".repeat(5_000_000);
+    let lines = format!("web-1:0\nERROR paid \u{202e}{long}");
+    for (value, shown) in [("", "\"\""), (&*long, "xxx..."), (&*lines, "web-1:0\\nERROR paid")] {
+        let (server, (told, _hearing)) = (held_by(value), warnings());
+        let redlock = server.client();
+        for wait in [Wait::Never, Wait::AtMost(Duration::from_secs(1))] {
+            let error = redlock.lock("k").wait(wait).acquire().await.map(drop).unwrap_err();
+            assert_eq!(error.retry_after(), None, "a person has to delete the key");
+            let LockError::Timeout { holder: Some(holder), is_endless: true, .. } = &error else {
+                panic!("{error}")
+            };
+            assert!(value.starts_with(holder.trim_end_matches('.')) && holder.len() < 400);
+            for text in [error.to_string(), format!("{error:?}")] {
+                let name = format!("; held by {}", shown.trim_end_matches("..."));
+                assert!(text.contains(&name) && text.len() < 1_000, "{text}");
+                assert!(!text.contains(['\n', '\u{202e}']), "{text:?}");
+            }
+        }
+        let told = told.lock().unwrap();
+        let field = format!("{shown:?}");
+        let has = |line: &String| line.contains(&field[1..field.len() - 1]);
+        assert!(!told.is_empty() && told.iter().all(has), "{field}: {told:?}");
+        assert!(told.iter().all(|line| line.len() < 1_000), "{told:?}");
+    }
 }

@@ -288,8 +288,8 @@ impl Node {
     }
 
     /// Another program sets a lock, without an expiry.
-    pub(crate) fn set_endless(&mut self, key: &LockKey) {
-        self.server.execute(&[b"SET", key.redis_key().as_bytes(), b"old-cron"]);
+    pub(crate) fn set_endless(&mut self, key: &LockKey, value: &str) {
+        self.server.execute(&[b"SET", key.redis_key().as_bytes(), value.as_bytes()]);
     }
 
     /// A person deletes the queue of a lock.
