@@ -53,7 +53,7 @@ impl ReleaseCounts {
 
 /// Counts one release of a key until it is dropped.
 #[derive(Debug)]
-pub(super) struct CountedRelease {
+pub(crate) struct CountedRelease {
     all: Arc<ReleaseCounts>,
     key: Arc<str>,
     number: u64,

@@ -46,18 +46,18 @@ pub(crate) struct ReleaseUnderWay {
 impl ReleaseUnderWay {
     /// The release leaves over the connection of a caller, who does not await it.
     pub(crate) fn leaves(&mut self) {
-        self.count_in(&Arc::clone(&self.queue.shared.leaving));
+        self.count = Some(self.counted_in(&self.queue.shared.leaving));
     }
 
-    /// The background thread has to send the release.
-    pub(crate) fn goes_on_in_background(&mut self) {
-        self.count_in(&Arc::clone(&self.queue.shared.in_background));
+    /// The background thread has to send the release. The earlier count is to be dropped when that
+    /// thread runs: an attempt that waits for its end would come to the thread before the release.
+    #[must_use]
+    pub(crate) fn goes_on_in_background(&mut self) -> Option<CountedRelease> {
+        self.count.replace(self.counted_in(&self.queue.shared.in_background))
     }
 
-    /// Begins the new count before the earlier one ends, so that the release is always counted.
-    fn count_in(&mut self, counts: &Arc<ReleaseCounts>) {
-        let before = self.count.replace(CountedRelease::new(counts, self.queue.key.shared()));
-        drop(before);
+    fn counted_in(&self, counts: &Arc<ReleaseCounts>) -> CountedRelease {
+        CountedRelease::new(counts, self.queue.key.shared())
     }
 
     /// Local waiters no longer wait for its end.
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(have_releases(), [false; 2]);
         let in_background = |handle: QueueHandle| {
             let mut release = handle.begin_release(false);
-            release.goes_on_in_background();
+            assert!(release.goes_on_in_background().is_none());
             release
         };
         let (first, second) =
@@ -138,5 +138,17 @@ mod tests {
         assert!(waiting.as_mut().poll(nobody).is_ready() && handle.is_leaving());
         drop(second);
         assert!(!handle.is_leaving());
+    }
+
+    #[test]
+    fn a_release_that_goes_on_in_the_background_leaves_until_it_is_there() {
+        let queues = LocalQueues::new(9);
+        let handle = join(&queues, "a", Kind::Exclusive);
+        let mut release = handle.another().begin_release(false);
+        release.leaves();
+        let leaving = release.goes_on_in_background();
+        assert!(handle.is_leaving() && handle.has_background_release());
+        drop(leaving);
+        assert!(!handle.is_leaving() && handle.has_background_release());
     }
 }

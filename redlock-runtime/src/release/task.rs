@@ -89,8 +89,12 @@ impl ReleaseTask {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
         }
-        self.under_way.iter_mut().for_each(ReleaseUnderWay::goes_on_in_background);
-        self.run()
+        let leaving = self.under_way.as_mut().and_then(ReleaseUnderWay::goes_on_in_background);
+        async move {
+            // What waits for this comes after the first poll, which sends the release.
+            drop(leaving);
+            self.run().await;
+        }
     }
 
     async fn run(mut self) {
