@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::busy;
 use crate::hand_over_crew::Crew;
-use crate::line::{HEAD, RELEASE, ROTATE};
+use crate::line::{HEAD, QUICK_RELEASE, RELEASE, ROTATE};
 use crate::support::proxy::Then;
 use crate::support::{Server, ms};
 
@@ -32,7 +32,7 @@ fn ends(round: usize) -> Then {
 async fn crash(crew: &mut Crew<'_>, round: usize) {
     // Both locks in turns, so that the dead of one delay the next round little.
     let key = round % 2;
-    let script = [[HEAD, ROTATE].concat(), [HEAD, RELEASE].concat()];
+    let script = [[HEAD, ROTATE].concat(), [QUICK_RELEASE, HEAD, RELEASE].concat()];
     crew.kill_in_line(key).await;
     crew.kill_when_called(key, (round / 2).is_multiple_of(2)).await;
     crew.kill_holding(1 - key).await;

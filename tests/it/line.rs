@@ -4,6 +4,7 @@ use crate::support::{Raw, Server, eventually, lines_of, ms, secs, unique_prefix}
 
 pub const HEAD: &str = concat!(script!("hand_over.lua"), shared!("holders.lua"));
 pub const JOIN: &str = script!("enqueue.lua");
+pub const QUICK_RELEASE: &str = script!("quick_release.lua");
 pub const RELEASE: &str = script!("release.lua");
 pub const ROTATE: &str = script!("rotate.lua");
 const NUDGE: &str = script!("nudge.lua");
@@ -82,7 +83,7 @@ impl Lock {
 
     async fn let_go_of(&self, owner: &str, used: &str, reserved: &str, leave: &str) -> String {
         let args = [owner, leave, used, reserved, LIFE];
-        self.run(&[&self.head, RELEASE].concat(), &args).await.unwrap().remove(0)
+        self.run(&[QUICK_RELEASE, &self.head, RELEASE].concat(), &args).await.unwrap().remove(0)
     }
 
     async fn rotate(&self, owner: &str, used: u64, next: &str) -> Vec<String> {

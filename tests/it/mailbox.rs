@@ -7,7 +7,7 @@ use fault_kit::Sentinels;
 use futures_core::Stream;
 use redlock::{Redlock, RedlockBuilder};
 
-use crate::line::{HEAD, JOIN, Lock, NOBODY, RELEASE, lock};
+use crate::line::{HEAD, JOIN, Lock, NOBODY, QUICK_RELEASE, RELEASE, lock};
 use crate::security::{introductions, user};
 use crate::support::{Server, eventually, lines_of, ms, secs, time_passes, unique_prefix};
 
@@ -31,7 +31,7 @@ impl Monitor {
         let raw = server.raw();
         let join = [HEAD, JOIN].concat();
         // Known in advance, so that no text goes over the wire.
-        for script in [&join, &[HEAD, RELEASE].concat()] {
+        for script in [&join, &[QUICK_RELEASE, HEAD, RELEASE].concat()] {
             raw.cmd(&["SCRIPT", "LOAD", script]).await;
         }
         let client = redis::Client::open(server.url()).unwrap();

@@ -3,7 +3,7 @@
 use futures_core::Stream;
 use redlock::{Redlock, RedlockBuilder};
 
-use crate::line::{HEAD, Lock, RELEASE};
+use crate::line::{HEAD, Lock, QUICK_RELEASE, RELEASE};
 use crate::support::{Server, eventually, lines_of, ms, secs, unique_prefix};
 
 const NOTICE: &str = script!("release_hint.lua");
@@ -135,7 +135,7 @@ async fn a_release_tells_the_first_who_listens_and_hands_nothing_over() {
     assert_eq!(lock.release("holder").await, "1", "nobody is handed anything");
     assert_eq!(ear.next().await, format!("free 5 a 1 b{}", lock.key));
     assert_eq!((lock.holder().await, lock.waiting().await), (None, 1));
-    let script = [HEAD, RELEASE].concat();
+    let script = [QUICK_RELEASE, HEAD, RELEASE].concat();
     assert_eq!(lock.run(&script, &["c", "leave"]).await.unwrap(), ["0"]);
     assert_eq!(lock.waiting().await, 0, "it has taken its wish back");
 }

@@ -92,11 +92,13 @@ fn the_documented_commands_are_those_of_the_scripts() {
     called.dedup();
     let of_queues = ["LINDEX", "LLEN", "LPOP", "LRANGE", "LREM", "PUBLISH", "PUBSUB", "RPUSH"];
     let of_holders = ["ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE"];
-    let of_locks = ["DEL", "GET", "MGET", "PEXPIRE", "PTTL", "SET", "TIME"];
+    let of_locks = ["DEL", "GET", "MGET", "PEXPIRE", "PTTL", "SET", "SETRANGE", "TIME"];
     let mut documented = [&of_locks[..], &of_queues, &of_holders].concat();
     documented.sort_unstable();
     assert_eq!(called, documented);
-    assert!(DOCUMENT.contains("`GET`, `MGET`, `SET`, `DEL`, `PEXPIRE`, `PTTL` and `TIME`"));
+    assert!(
+        DOCUMENT.contains("`GET`, `MGET`, `SET`, `SETRANGE`, `DEL`, `PEXPIRE`, `PTTL` and `TIME`")
+    );
     assert!(
         of_queues
             .iter()
