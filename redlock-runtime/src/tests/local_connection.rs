@@ -2,15 +2,16 @@
 //! background thread takes part.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
 use super::fake::{Fate, client, client_at};
 use super::server::Server;
+use super::wakers::Panics;
 use crate::acquire::{Order, start};
 use crate::backend::LockBackend;
 use crate::background_thread;
@@ -177,17 +178,6 @@ fn a_poller_whose_runtime_ends_has_an_heir() {
         let guard = waiter.await.unwrap().unwrap();
         assert_eq!(server.owner("k").as_deref(), Some(guard.owner()));
     });
-}
-
-/// Counts how often it was called.
-#[derive(Default)]
-struct Panics(AtomicU32);
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        panic!("a waker panics on purpose");
-    }
 }
 
 /// Polls `future` once, and waits until its waker was called, and panicked.

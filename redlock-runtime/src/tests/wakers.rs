@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Counts how often it was called.
 #[derive(Default)]
-struct Panics(AtomicU32);
+pub(super) struct Panics(pub(super) AtomicU32);
 
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
