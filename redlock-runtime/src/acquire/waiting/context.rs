@@ -84,9 +84,9 @@ impl Context {
         self.time_out(None, is_queued);
     }
 
-    /// `sent`: when a command left that is not answered yet. `is_undone`: what was sent for the
+    /// `sent`: when a command left that is not answered yet. `must_undo`: what was sent for the
     /// waiters has to be undone, so that the end of a thread waits until the poller has done that.
-    fn time_out(&self, sent: Option<Moment>, is_undone: bool) {
+    fn time_out(&self, sent: Option<Moment>, must_undo: bool) {
         let now = self.now();
         let gone = {
             let mut state = self.local_queue().state();
@@ -101,7 +101,7 @@ impl Context {
             }
             gone
         };
-        if is_undone && !gone.is_empty() && !self.engine.is_embedded() {
+        if must_undo && !gone.is_empty() && !self.engine.is_embedded() {
             // Before the callers learn that they have left: `main` may end then.
             self.queue.must_undo(Unsent::here());
         }
