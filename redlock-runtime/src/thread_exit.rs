@@ -91,6 +91,11 @@ impl Unsent {
         // Without a slot for this process, no command can be sent either.
         here().map_or(Self { departures: None, id: 0 }, Departures::one_more)
     }
+
+    #[cfg(test)]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
 }
 
 impl Drop for Unsent {

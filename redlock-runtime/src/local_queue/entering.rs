@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::queue::{AllQueues, QueueHandle};
-use super::state::PollerState;
+use super::state::{PollerState, QueueState};
 use super::waiter::Waiter;
 use crate::thread_exit::Unsent;
 
@@ -70,8 +70,8 @@ impl QueueHandle {
                 PollerState::Busy => true,
                 PollerState::Resting { .. } => gone.is_some(),
             };
-            if is_pollers && state.left.is_none() {
-                state.left = unsent.take();
+            if is_pollers {
+                keep(&mut state, &mut unsent);
             }
             gone
         };
@@ -84,8 +84,16 @@ impl QueueHandle {
     /// The poller has to undo commands of callers that it has timed out, and has `unsent` until it
     /// has done so.
     pub(crate) fn must_undo(&self, unsent: Unsent) {
-        let before = self.state().left.replace(unsent);
-        drop(before);
+        let mut unsent = Some(unsent);
+        keep(&mut self.state(), &mut unsent);
+    }
+}
+
+/// The poller keeps the first: the end of a thread may be waiting for it, and all end when the
+/// poller has undone what it sent.
+fn keep(state: &mut QueueState, unsent: &mut Option<Unsent>) {
+    if state.left.is_none() {
+        state.left = unsent.take();
     }
 }
 

@@ -230,6 +230,11 @@ mod tests {
             () = cx.patiently(pending()) => {}
             ended = answer => assert!(ended.unwrap().is_err_and(|error| error.is_unavailable())),
         }
-        assert!(queue.state().left.take().is_some());
+        let kept = || queue.state().left.as_ref().map(Unsent::id);
+        let first = kept();
+        assert!(first.is_some());
+        // Another that comes and goes would be progress for the end of a thread.
+        queue.must_undo(Unsent::here());
+        assert_eq!(kept(), first);
     }
 }
