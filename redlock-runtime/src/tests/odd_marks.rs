@@ -102,3 +102,16 @@ fn nobody_is_told_that_a_token_was_raised_where_it_was_not() {
         }
     }
 }
+
+/// A board without a clock of its own boots in 1970, with no mark.
+#[test]
+fn locks_are_granted_in_the_first_hour_of_1970() {
+    for micros in [0, 1, 7, 600_000_000, 600_000_005, 3_599_999_999, 3_600_000_000] {
+        for kind in [Kind::Exclusive, Kind::Read] {
+            let (server, claim) = (&mut server(&[]), claim(kind));
+            server.set_clock(micros, micros / 1000);
+            let granted = simulated::acquire(&claim).ask(server, true);
+            assert!(matches!(granted, SimulatedReply::Answer(_)), "{kind:?} at {micros} us");
+        }
+    }
+}

@@ -21,7 +21,8 @@ if holder and stored[2] then
   return stored[2] .. ' ' .. now
 end
 -- MGET returns nothing for a key of another type; GET fails.
-local micros, slot_last = tonumber(now), tonumber(stored[1] or redis.call('GET', mark) or '0')
+local mark_text = stored[1] or redis.call('GET', mark) or '0'
+local micros, slot_last = tonumber(now), tonumber(mark_text)
 local lock_last, largest = tonumber(stored[2] or '0'), 9007199254740990
 if not (slot_last and slot_last <= largest and lock_last and lock_last <= largest) then
   local key = slot_last and slot_last <= largest and counter or mark
@@ -40,7 +41,7 @@ end
 -- The mark first, the lock last: a script that fails half-way is not rolled back. Whoever drew
 -- first in this hour has set the expiry of the mark, which costs more than the value.
 local has_drawn = next_token <= micros and slot_last >= micros - micros % 3600000000
-if not (has_drawn and #stored[1] == #new_mark
+if not (has_drawn and #mark_text == #new_mark
   and redis.pcall('SETRANGE', mark, '0', new_mark) == #new_mark) then
   redis.call('SET', mark, new_mark, 'PX', mark_life)
 end

@@ -30,7 +30,7 @@ pub(crate) fn scripts() -> [&'static str; 12] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "6598b02acd953fdbca770b60420474261e39485c"),
+        (&acquire::SCRIPT, "ab4359bf981b70f2cab2bac683793b5b436a793b"),
         (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
         (&batch::SCRIPT, "5879d0303bff4c579e1018fb88a064c691cee2d4"),
         (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
