@@ -177,8 +177,8 @@ pub(crate) enum Command {
     Ls(LsArgs),
     /// Show who holds a lock and who waits for it
     ///
-    /// The exit code is 0 if the lock is held, 1 if it is free, and 69 if Redis cannot be reached,
-    /// or refuses.
+    /// The exit code is 0 if the lock is taken, also by a `min_hold` that is not over, 1 if it is
+    /// free, and 69 if Redis cannot be reached, or refuses.
     Show(ShowArgs),
     /// Print a line whenever a lock changes hands or its queue grows or shrinks, until Ctrl-C
     ///
