@@ -59,7 +59,7 @@ impl Health {
     /// The servers, in the order in which the client was told of them: one for a single server or a
     /// master that sentinels watch, each master of several and of a cluster; and a cluster itself,
     /// where some of its slots have no master. Empty if they could not be asked at all: in the
-    /// child of a fork, or after the background thread has died.
+    /// child of a fork, or where the background thread cannot be started, or died meanwhile.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -136,7 +136,8 @@ impl NodeHealth {
         &self.node
     }
 
-    /// Has the server answered, be it with an error?
+    /// Has the server answered, be it with an error, other than that it takes no connection
+    /// ([`TooManyClients`](NodeErrorKind::TooManyClients), [`Tls`](NodeErrorKind::Tls))?
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -163,7 +164,8 @@ impl NodeHealth {
     }
 
     /// How long the server took to answer a command that does nothing, connecting included where
-    /// there was no connection. `None`: it has not answered within `reply_timeout`.
+    /// there was no connection. `None`: it has not answered within `reply_timeout`, or takes no
+    /// connection ([`is_reachable`](Self::is_reachable)).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

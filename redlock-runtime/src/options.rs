@@ -14,7 +14,8 @@ pub(crate) const MAX_EXPIRE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The bound covers everything: the queue of this process, connecting, and the commands. Where
 /// Redis answers, one last attempt is made when the time is up. A call ends a quarter of a second
 /// after that at the latest, however many keys it wants. One that does not wait has `reply_timeout`
-/// for its attempt, and twice as much on N masters, for all keys together.
+/// for each attempt, and twice as much on N masters or with the restart guard; a call for several
+/// keys has it for all of them together.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +32,8 @@ pub enum Wait {
     /// [`LockError::Unavailable`] if nobody could be asked, or callers took each other's votes on N
     /// masters all the time.
     AtMost(Duration),
-    /// One attempt, no waiting. Some more where several callers may have split the votes of N
+    /// One attempt, no waiting. A second one where the first may have overtaken a release of this
+    /// client, which is on its way. Some more where several callers may have split the votes of N
     /// masters: otherwise all of them would leave the lock to each other. They begin within a fifth
     /// of a second after the first answer; where servers are far, within twenty times as long as
     /// an attempt takes, which is two seconds at most.

@@ -35,6 +35,7 @@ const LONGEST_NAME: usize = 256;
 /// | [`reply_timeout`](Self::reply_timeout) | how long one command may take | 1 s |
 /// | [`outage_wait`](Self::outage_wait) | how long to wait for dead servers | the whole `wait` |
 /// | [`max_waiters`](Self::max_waiters) | callers that may wait at once | 10,000 |
+/// | [`lazy`](Self::lazy) | `build` asks no server | it asks |
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -93,8 +94,8 @@ impl RedlockBuilder {
 
     /// Begins every owner value, so that an operator who reads a key finds its holder, and names
     /// connections in `CLIENT LIST` (`redlock:<name>`, with `_` for characters that Redis does not
-    /// take there), except those of pools and clusters. 1 to 256 bytes without control characters.
-    /// Default `<host>-<pid>`.
+    /// take there), except those of pools and clusters. 1 to 256 bytes without control characters,
+    /// and not ending in `:retained`. Default `<host>-<pid>`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -165,9 +166,9 @@ impl RedlockBuilder {
     }
 
     /// How long one command may take, connecting included: more than zero, 365 days at most.
-    /// Default 1 s. Renewals of short leases take less: a twelfth of their `expire`. A connect that
-    /// takes longer goes on in the background, for up to 10 s, and serves the commands that come
-    /// later.
+    /// Default 1 s. Renewals of short leases have less: a twelfth of their `expire`, 20 ms at
+    /// least. A connect that takes longer goes on in the background, for up to 10 s, and serves the
+    /// commands that come later.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -74,10 +74,11 @@ impl Redlock {
     ///
     /// Up to 256 keys; none at all, and more, are a [`LockError::Config`](crate::LockError::Config)
     /// of [`acquire`](LockRequest::acquire). So are [`read`](LockRequest::read),
-    /// [`permits`](LockRequest::permits) and [`min_hold`](LockRequest::min_hold), and
-    /// [`downgrade`](crate::LockGuard::downgrade) of the guard, also where the keys turn out to be
-    /// one: they are exclusive locks, free when they are released. Readers and permits of one of
-    /// the keys are waited for as any holder.
+    /// [`permits`](LockRequest::permits) and [`min_hold`](LockRequest::min_hold), before anything
+    /// is sent: they are exclusive locks, free when they are released. It is an error of
+    /// [`downgrade`](crate::LockGuard::downgrade), which releases all keys. All this holds also
+    /// where the keys turn out to be one. Readers and permits of one of the keys are waited for as
+    /// any holder.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -120,11 +121,12 @@ impl Redlock {
     ///
     /// Calls that wait for a lock of this client fail with
     /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose command is on its way to
-    /// the server does so when that is answered, within `reply_timeout`. So do calls that ask for a
-    /// lock before this returns. No call takes a lock meanwhile: one that is granted a lock all the
-    /// same gives it back, without its `min_hold` and without running its body, and that release is
-    /// waited for. So is a call that was granted a lock before, and has not been polled since: for
-    /// a second at most, after which its lock is taken back.
+    /// the server does so when that is answered, within `reply_timeout`, or within twice that time
+    /// on N masters and with the restart guard. So do calls that ask for a lock before this
+    /// returns. No call takes a lock meanwhile: one that is granted a lock all the same gives it
+    /// back, without its `min_hold` and without running its body, and that release is waited for.
+    /// So is a call that was granted a lock before, and has not been polled since: for a second at
+    /// most, after which its lock is taken back.
     ///
     /// Holders finish: their locks stay held and are renewed, and a call that re-enters one goes
     /// on, unless it has to wait for its turn. Leaders ([`lead`](LockRequest::lead)) resign, and

@@ -170,6 +170,10 @@ impl LockRequest {
     /// does not show the lock, and it is free when `min_hold` is over. A call that re-enters a lock
     /// of its task leaves it as it is.
     ///
+    /// It is for a plain lock: with [`read`](Self::read) or [`permits`](Self::permits), and for
+    /// several keys ([`lock_all`](crate::Redlock::lock_all)), it is a [`LockError::Config`] of
+    /// [`acquire`](Self::acquire).
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), redlock::LockError> {
@@ -272,8 +276,9 @@ impl LockRequest {
     /// this task holds some of several keys, but not all, or holds the lock in a form inside of
     /// which this one cannot run: a read lock, a larger number of permits, or a permit where this
     /// is none and the reverse. [`LockError::ExpireTooShort`] when the answers took longer than the
-    /// lease, [`LockError::ForkedProcess`] in a child of the process that made the client,
-    /// [`LockError::BackgroundThread`] when that thread cannot be started or has stopped.
+    /// lease, or this task was not polled for so long, [`LockError::ForkedProcess`] in a child of
+    /// the process that made the client, [`LockError::BackgroundThread`] when that thread cannot be
+    /// started, or died meanwhile.
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
@@ -325,7 +330,8 @@ impl LockRequest {
         Ok(LockGuard::new(ownership, is_of_lock_all))
     }
 
-    /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.
+    /// Takes the lock if it is free, with one attempt, and a second one where that may have
+    /// overtaken a release of this client ([`Wait::Never`]); `None`: somebody else holds it.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), without [`LockError::Timeout`] and [`LockError::TurnTaken`].
@@ -353,6 +359,10 @@ impl LockRequest {
 
     /// Takes the lock, runs `future` under it, and releases it: what `#[redis_lock]` does to a
     /// function. `future` is dropped, not polled once more, when the lease is lost or used up.
+    ///
+    /// It returns when the release was answered, as with `release = "await"`: a round trip later
+    /// than the attribute by default, and up to twice the `reply_timeout` later where the server
+    /// does not answer.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when `future` was stopped.

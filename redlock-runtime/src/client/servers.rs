@@ -166,6 +166,9 @@ impl RedlockBuilder {
     /// error of [`build`](Self::build), with the guard and without it; a [`lazy`](Self::lazy)
     /// client gives it one vote with the guard, and does not notice it without.
     ///
+    /// The guard is not for `cluster`, where it is an error of [`build`](Self::build); `memory`
+    /// does not look at it.
+    ///
     /// ```no_run
     /// # async fn demo() -> Result<(), redlock::LockError> {
     /// let redlock = redlock::Redlock::builder()

@@ -26,9 +26,9 @@ const STOLEN_FOR: Duration = Duration::from_secs(30);
 /// What the library makes of a fault is what it makes of the same fault of a Redis server: a reply
 /// that is lost leaves the outcome unknown, and what may have been taken is given back.
 ///
-/// Calls need a runtime of tokio with a timer. On a clock that the test has paused, nothing takes
-/// real time. As [`MemoryStore`] says, a lock that stands on one paused clock is refused on
-/// another: each test makes a store of its own.
+/// Callers without tokio, and runtimes without timers, are served in real time, by the background
+/// thread. On a clock that the test has paused, nothing takes real time. As [`MemoryStore`] says, a
+/// lock that stands on one paused clock is refused on another: each test makes a store of its own.
 ///
 /// ```
 /// use redlock::testing::{Command, FaultyStore};
