@@ -50,6 +50,27 @@ pub enum LostReason {
     OuterReleased,
 }
 
+impl LostReason {
+    /// What to do about it.
+    pub(crate) fn advice(self) -> &'static str {
+        match self {
+            Self::RenewalLimit => "raise `max_renew` or `expire` if the work may take longer",
+            Self::Expired => {
+                "the process was frozen, somebody deleted the key (`redlock release --force`, \
+                 `DEL`, `FLUSHALL`), or the server lost its data"
+            }
+            Self::Stolen => "another owner took the key over; fencing tokens tell the two apart",
+            Self::Unreachable => "check the connection to redis, or choose a longer `expire`",
+            Self::Released => "the holder released it",
+            Self::OuterReleased => {
+                "a call inside of a hold, also one that was spawned with `Lease::scope`, has to \
+                 end before the call around it does"
+            }
+            Self::Forked => "a child of a fork takes locks of its own",
+        }
+    }
+}
+
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -77,7 +98,9 @@ impl fmt::Display for LostReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours and is free now.
+    /// The lock was ours to the end. It is free, or the next waiter has it, or it stays taken until
+    /// its `min_hold` is over. Of a guard that re-entered: the outer hold was not lost, and may go
+    /// on.
     Released,
     /// The key was gone already: the lease had run out, or the server lost the key.
     Expired,

@@ -8,6 +8,9 @@ use crate::hold::Hold;
 use crate::key::LockKey;
 use crate::state::LostReason;
 
+/// No server in particular.
+const NODE: &str = "redis";
+
 /// The key of this hold was lost while others were waited for.
 pub(super) fn lost(hold: &Hold) -> LockError {
     let key = &hold.claim.key;
@@ -17,26 +20,28 @@ pub(super) fn lost(hold: &Hold) -> LockError {
         LostReason::Unreachable => NodeErrorKind::NoReply,
         _ => NodeErrorKind::Refused,
     };
-    unavailable(key, kind, format!("it was lost while other keys were waited for: {reason}"))
+    let message = format!("it was lost while other keys were waited for: {reason}");
+    unavailable(key, NodeError::new(NODE, kind, message).advising(reason.advice()))
 }
 
 /// The time of the call was over before there was an answer for this key.
 pub(super) fn too_late(key: &LockKey) -> LockError {
     let message = "the time was over before its answer could come, as the other keys took too long";
-    unavailable(key, NodeErrorKind::NoReply, message.to_owned())
+    let node = NodeError::new(NODE, NodeErrorKind::NoReply, message);
+    unavailable(key, node.advising("choose a longer `wait`, or lock fewer keys together"))
 }
 
 /// The time of the call was over, and what it was granted was taken back: it was polled too late,
 /// and more than once.
 pub(super) fn not_polled(key: &LockKey) -> LockError {
-    let message = "the lock was granted, and taken back, as the task that asked for it was polled \
-                   too late: something keeps its thread busy, for a second or the whole `expire`";
-    unavailable(key, NodeErrorKind::NoReply, message.to_owned())
+    let message = "the lock was granted, and taken back, as the task that asked for it was not \
+                   polled for a second, or for the whole `expire`";
+    let node = NodeError::new(NODE, NodeErrorKind::NoReply, message);
+    unavailable(key, node.advising("find what keeps the thread of this task busy"))
 }
 
-fn unavailable(key: &LockKey, kind: NodeErrorKind, message: String) -> LockError {
-    let nodes = vec![NodeError::new("redis", kind, message)];
-    LockError::Unavailable { key: key.name().to_owned(), nodes }
+fn unavailable(key: &LockKey, node: NodeError) -> LockError {
+    LockError::Unavailable { key: key.name().to_owned(), nodes: vec![node] }
 }
 
 /// Another owner took the key. The caller sets the time.

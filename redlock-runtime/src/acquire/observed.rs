@@ -127,7 +127,8 @@ impl Observed {
     fn split_error(key: &LockKey) -> LockError {
         let message = "several callers asked at the same moment, and none was granted the lock by \
                        enough servers";
-        let nodes = vec![NodeError::new("quorum", NodeErrorKind::Refused, message)];
+        let node = NodeError::new("quorum", NodeErrorKind::Refused, message);
+        let nodes = vec![node.advising("call again later, or wait longer")];
         LockError::Unavailable { key: key.name().to_owned(), nodes }
     }
 

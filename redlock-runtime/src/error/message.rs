@@ -81,7 +81,7 @@ impl LockError {
                 "lock `{key}` was lost after {}: {reason} ({}); {}",
                 Seconds(*held_for),
                 Count(*renewals, "renewal"),
-                advice(*reason)
+                reason.advice()
             ),
             _ => self.write_about_call(f),
         }
@@ -92,7 +92,7 @@ impl LockError {
         match self {
             Self::TooManyWaiters { key } => write!(
                 f,
-                "too many calls of this process wait for locks, `{key}` would be one more; shed \
+                "too many calls of this client wait for locks, `{key}` would be one more; shed \
                  load, or raise `max_waiters`"
             ),
             Self::ShuttingDown { key } => write!(
@@ -137,7 +137,7 @@ impl LockError {
             Self::ExpireTooShort { key, took, expire } => write!(
                 f,
                 "lock `{key}` was granted after {}, too late for its `expire` of {}; choose a \
-                 longer `expire`",
+                 longer `expire`, or find what keeps redis, or the thread of this task, busy",
                 Seconds(*took),
                 Seconds(*expire)
             ),
@@ -190,25 +190,6 @@ impl LockError {
 impl fmt::Debug for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// What to do about a lost lease.
-fn advice(reason: LostReason) -> &'static str {
-    match reason {
-        LostReason::RenewalLimit => "raise `max_renew` or `expire` if the work may take longer",
-        LostReason::Expired => {
-            "the process was frozen, somebody deleted the key (`redlock release --force`, `DEL`, \
-             `FLUSHALL`), or the server lost its data"
-        }
-        LostReason::Stolen => "another owner took the key over; fencing tokens tell the two apart",
-        LostReason::Unreachable => "check the connection to redis, or choose a longer `expire`",
-        LostReason::Released => "the holder released it",
-        LostReason::OuterReleased => {
-            "a call inside of a hold, also one that was spawned with `Lease::scope`, has to end \
-             before the call around it does"
-        }
-        LostReason::Forked => "a child of a fork takes locks of its own",
     }
 }
 

@@ -25,17 +25,26 @@ pub struct NodeError {
     node: String,
     kind: NodeErrorKind,
     message: String,
+    /// What to do, where the kind does not tell: no server failed.
+    own_advice: Option<&'static str>,
     /// The source is only read, so it is as fit for `catch_unwind` as the rest.
     source: Option<Arc<AssertUnwindSafe<Box<dyn Error + Send + Sync>>>>,
 }
 
 impl NodeError {
     pub(crate) fn new(node: &str, kind: NodeErrorKind, message: impl Into<String>) -> Self {
-        Self { node: node.to_owned(), kind, message: message.into(), source: None }
+        let message = message.into();
+        Self { node: node.to_owned(), kind, message, own_advice: None, source: None }
     }
 
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(AssertUnwindSafe(Box::new(source))));
+        self
+    }
+
+    /// The message comes with this advice, in the place of that of the kind.
+    pub(crate) fn advising(mut self, advice: &'static str) -> Self {
+        self.own_advice = Some(advice);
         self
     }
 
@@ -76,6 +85,10 @@ impl NodeError {
 
     /// What to do about it.
     fn advice(&self) -> &'static str {
+        self.own_advice.unwrap_or_else(|| self.advice_of_kind())
+    }
+
+    fn advice_of_kind(&self) -> &'static str {
         match self.kind {
             NodeErrorKind::Cluster if self.is_without_master() => {
                 "is the master of this key running, or being replaced? `CLUSTER NODES` shows it, \
@@ -177,7 +190,8 @@ impl Eq for NodeError {}
 pub enum NodeErrorKind {
     /// No connection could be made, or it broke.
     Unreachable,
-    /// Connected, but no reply within `reply_timeout`.
+    /// Connected, but no reply within `reply_timeout`. Or there was no time left for one; or the
+    /// lock was granted more than once to a call whose task was polled too late, and taken back.
     NoReply,
     /// A certificate was refused, on this side or on the server's, or the server speaks no TLS.
     Tls,
@@ -217,7 +231,8 @@ pub enum NodeErrorKind {
     /// The reply made no sense.
     Protocol,
     /// Any other error reply. If Redis does not give it itself, it may be that of a proxy, and the
-    /// command may have been carried out.
+    /// command may have been carried out. Or callers took each other's votes on N masters, or one
+    /// of several keys was lost while others were waited for.
     Refused,
 }
 

@@ -243,7 +243,9 @@ fn a_call_that_does_not_wait_and_is_always_polled_late_ends() {
             }
         }
         let Poll::Ready(outcome) = call.as_mut().poll(&mut nobody) else { panic!("it goes on") };
-        assert!(outcome.unwrap_err().is_unavailable());
+        let error = outcome.unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        assert!(error.to_string().ends_with("keeps the thread of this task busy)"), "{error}");
     });
     settled(&redlock);
 }

@@ -314,6 +314,7 @@ async fn a_call_that_is_always_polled_late_ends_with_its_wait() {
             }
         };
         assert!(error.is_unavailable() && !error.is_busy(), "{error}");
+        assert!(error.to_string().ends_with("keeps the thread of this task busy)"), "{error}");
         assert_eq!(taken(&fake, &keys), [""; 0]);
     }
 }

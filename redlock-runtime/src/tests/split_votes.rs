@@ -63,6 +63,7 @@ async fn a_vote_that_stays_split_is_no_skip() {
     split(&nodes, 3600 * SECOND);
     let error = on(&nodes).lock("k").try_acquire().await.map(drop).unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("same moment"), "{error}");
+    assert!(error.to_string().ends_with("servers (call again later, or wait longer)"), "{error}");
     let error = on(&nodes).lock("k").wait(SECOND).acquire().await.map(drop).unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("same moment"), "{error}");
     // With a majority, one of them has it.
