@@ -102,7 +102,8 @@ impl LockGuard {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Lost`] when the lease was lost before `future` was done.
+    /// [`LockError::Lost`] when the lease was lost before `future` was done,
+    /// [`LockError::ForkedProcess`] in a child of the process that holds the lock.
     ///
     /// # Cancel safety
     /// Dropping it drops `future`; the lock stays held.
@@ -138,7 +139,8 @@ impl LockGuard {
     /// that time if the first command left over a connection of the caller's runtime: the release
     /// goes on in the background for as long as the lease would last.
     /// [`LockError::ForkedProcess`] in a child of the process that holds the lock: it stays held
-    /// there.
+    /// there. [`LockError::BackgroundThread`] when that thread died during the release: the lock is
+    /// free when its lease ends at the latest.
     ///
     /// # Cancel safety
     /// Safe: once called, the release goes on without the future.
@@ -182,7 +184,7 @@ impl LockGuard {
     /// locked with [`lock_all`](crate::Redlock::lock_all), also one key.
     /// [`LockError::AlreadyHeld`] for a guard that re-entered: the outer call has the write lock.
     /// [`LockError::ExpireTooShort`] when the answer took longer than the lease,
-    /// [`LockError::BackgroundThread`] when that thread has stopped.
+    /// [`LockError::BackgroundThread`] when that thread cannot be started, or died meanwhile.
     /// After an error the lock is released, except for [`LockError::ForkedProcess`], in a child of
     /// the process that holds it.
     ///
@@ -216,7 +218,7 @@ impl LockGuard {
         };
         if self.is_of_lock_all {
             let message = "what was locked with `lock_all`, one key or several, cannot become a \
-                           read lock; release it, and take read locks one by one";
+                           read lock, and was released; take read locks one by one";
             return Err(LockError::config(message));
         }
         let ownership = acquire::downgrade(ownership).await?;
