@@ -4,8 +4,9 @@ use super::lock_error::LockError;
 use crate::state::LostReason;
 
 impl LockError {
-    /// Is the key not valid? Nothing was done; a value in the key is empty, too long, or has
-    /// control characters. In a web service this is usually a mistake of the request: 400.
+    /// Is the key not valid? Nothing was done. A value in the key is empty or has control
+    /// characters; or the key is too long, ends like a helper key of redlock, or has a `}` and no
+    /// hash tag. In a web service this is usually a mistake of the request: 400.
     ///
     /// True for [`InvalidKey`](Self::InvalidKey).
     ///

@@ -111,7 +111,9 @@ pub enum LockError {
 
     /// Redis could not be reached: nothing is known about the lock. Or it has lost one of several
     /// keys while others were waited for. Or, with several servers, callers took each other's
-    /// votes again and again, and none of them was seen to get the lock.
+    /// votes again and again, and none of them was seen to get the lock. Or the lock was granted
+    /// more than once to a call whose task was polled too late, and was taken back each time: find
+    /// what keeps the thread of that task busy.
     #[non_exhaustive]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.
@@ -159,7 +161,9 @@ pub enum LockError {
         waited: Duration,
     },
 
-    /// Redis granted the lock, but so late that the lease was nearly over; it was given back.
+    /// Redis granted the lock, but so late that the lease was nearly over; it was given back. The
+    /// answer took that long, or the task of the call was not polled meanwhile: choose a longer
+    /// `expire`, or find what keeps the thread of that task busy.
     #[non_exhaustive]
     ExpireTooShort {
         /// The key, without the client's prefix.
@@ -182,7 +186,8 @@ pub enum LockError {
     /// has it still; the child makes a client of its own, and may call [`init`](crate::init) again.
     ForkedProcess,
 
-    /// The background thread could not be started, or died during the call.
+    /// The operating system did not let the background thread start: a person has to raise its
+    /// limits. Or the thread died during the call: the next call starts another one.
     #[non_exhaustive]
     BackgroundThread {
         /// What the operating system said.
@@ -303,6 +308,14 @@ impl LockError {
     /// where time alone does not help, as with a lock whose key has no expiry, or where a part of
     /// the work may have been done.
     ///
+    /// Of an [`Unavailable`](Self::Unavailable) it is `None` where each of the nodes needs a change
+    /// by a person, which these kinds say: [`Tls`](NodeErrorKind::Tls),
+    /// [`Authentication`](NodeErrorKind::Authentication),
+    /// [`NoPermission`](NodeErrorKind::NoPermission), [`WrongType`](NodeErrorKind::WrongType),
+    /// [`Duplicate`](NodeErrorKind::Duplicate), [`OtherClock`](NodeErrorKind::OtherClock) and
+    /// [`Sentinel`](NodeErrorKind::Sentinel). Others may need one, too, but may also pass: memory
+    /// that others free, an error of a proxy.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlock::LockError> {
@@ -339,7 +352,8 @@ impl LockError {
     }
 }
 
-/// Does this node need a change by a person before it works?
+/// Does this node need a change by a person before it works? Further kinds end a call before its
+/// wait is over (`NodeErrorKind::is_final`), as they last for longer; they may pass by themselves.
 fn is_for_good(error: &NodeError) -> bool {
     matches!(
         error.kind(),
