@@ -4,25 +4,20 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
-use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::attempt::LAST_ATTEMPT;
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
-use super::observed::{Observed, Span};
 use super::order::{Acquisition, Order};
 use super::try_once::try_once;
-use super::wait_handle::WaitHandle;
-use super::{nesting, not_all, waiting};
+use super::wait_handle::{enter, enter_after};
+use super::{nesting, not_all};
 use crate::budget;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::LockError;
 use crate::hold::Terms;
-use crate::local_queue::{QueueHandle, Waiter};
 use crate::mutex::Mutex;
 use crate::options::Wait;
 use crate::process;
@@ -108,7 +103,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
 }
 
 /// Acquires the lock for one call, or for one key of a call, whose wait is over at `end`. `limit`:
-/// when an attempt has to be answered that does not wait.
+/// by when the attempt of a call with `Wait::Never` has to be answered.
 pub(super) async fn acquire_one(
     engine: &Arc<Engine>,
     order: &Order,
@@ -188,51 +183,4 @@ async fn wait(
         }
     };
     handle.await
-}
-
-/// Enters the local queue after an attempt that was not granted, unless the time is up.
-#[cold]
-fn enter_after(
-    engine: &Arc<Engine>,
-    order: &Order,
-    attempt: DirectAttempt,
-    end: Moment,
-    observed: Observed,
-) -> Result<WaitHandle, LockError> {
-    let DirectAttempt { queue, guard, terms, .. } = attempt;
-    let now = engine.clock().now();
-    if now >= end.min(observed.gives_up_at(terms.started, engine.outage_wait)) {
-        let span = Span { started: terms.started, now };
-        return Err(observed.error(&order.key, span, 1, None));
-    }
-    // Callers that came meanwhile wait after this one.
-    let handle = enter(engine, queue, terms, end, Some(observed))?;
-    drop(guard);
-    Ok(handle)
-}
-
-/// Enters the local queue, at the front if the caller has made an attempt of its own that
-/// `observed` this.
-fn enter(
-    engine: &Arc<Engine>,
-    queue: QueueHandle,
-    terms: Terms,
-    end: Moment,
-    observed: Option<Observed>,
-) -> Result<WaitHandle, LockError> {
-    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-    let Some(count) = queue.wait() else {
-        return Err(LockError::TooManyWaiters { key: queue.key.name().to_owned() });
-    };
-    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let (reply, answer) = oneshot::channel();
-    let mut waiter = Waiter::new(id, terms, end, reply);
-    let answer_to_caller = observed.as_ref().and_then(Observed::answer);
-    waiter.refused = answer_to_caller.map(|answer| (answer, engine.clock().now()));
-    let needs_poller = queue.enter(waiter, u32::from(observed.is_some()));
-    let handle = WaitHandle::new(engine, queue.another(), id, answer, count);
-    if needs_poller {
-        waiting::start_poller(engine, queue, observed.unwrap_or_default())?;
-    }
-    Ok(handle)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::attempt::Unanswered;
 use super::endless::warn_if_endless;
-use super::observed::{Observed, Span};
+use super::observed::{CallTime, Observed};
 use super::order::Acquisition;
 use crate::backend::{AcquireAll, AllAcquired, Busy, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
@@ -40,9 +40,9 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The error of a call that learns nothing else until `span` is over. `key`: that of the index.
-    pub(super) fn error(&self, key: &LockKey, span: Span) -> LockError {
-        self.observed.error(key, span, 1, None)
+    /// The error of a call that learns nothing else until `time` is over. `key`: that of the index.
+    pub(super) fn error(&self, key: &LockKey, time: CallTime) -> LockError {
+        self.observed.error(key, time, 1, None)
     }
 }
 
@@ -116,7 +116,7 @@ impl AtOnce<'_> {
         if is_given_up || is_over {
             let key = self.keys[key_index];
             warn_if_endless(self.engine, key, self.terms.template, &refusal.observed);
-            return Ok(Err(refusal.error(key, Span { started, now })));
+            return Ok(Err(refusal.error(key, CallTime { started, now })));
         }
         Err(Some(refusal))
     }

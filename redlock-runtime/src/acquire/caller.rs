@@ -1,9 +1,12 @@
 //! A caller that waits for an answer from the executor.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::direct_attempt::{DirectAttempt, DirectOutcome};
+use crate::backend::Claim;
 use crate::background_thread::stopped;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -31,6 +34,24 @@ pub(super) async fn on_executor<T: Send + 'static, F: Future<Output = ()> + Send
     let answer = (&mut answer).await;
     caller.hears();
     answer.map_err(|_| stopped(what))
+}
+
+impl DirectAttempt {
+    /// The backend is reached from its executor only. A task there completes the attempt. If the
+    /// caller has gone meanwhile, the task drops the lock, and the drop frees it.
+    pub(super) async fn make_on_executor(
+        self,
+        engine: &Arc<Engine>,
+        claim: Claim,
+        within: Duration,
+    ) -> Result<DirectOutcome, LockError> {
+        let own = Arc::clone(engine);
+        let outcome = on_executor(engine, "an acquire", |reply| async move {
+            let found = self.send(&own, &*own.backend, &claim, within, false).await;
+            let _ = reply.send(found.map(|found| self.outcome(found)));
+        });
+        outcome.await?
+    }
 }
 
 /// A caller that waits for an answer from the executor. If it goes away before the answer, the end

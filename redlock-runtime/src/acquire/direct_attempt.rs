@@ -1,12 +1,12 @@
 //! A direct attempt: a caller sends it without the poller of its queue.
 
+mod refused;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Ungranted, attempt};
-use super::caller::on_executor;
-use super::endless::warn_if_endless;
-use super::observed::{Observed, Span};
+use super::attempt::attempt;
+use super::observed::Observed;
 use crate::backend::{Claim, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -39,6 +39,8 @@ impl DirectAttempt {
         within: Duration,
     ) -> impl Future<Output = Result<DirectOutcome, LockError>> + Send {
         async move {
+            // A release that the background thread has still to send must not be overtaken: this
+            // attempt goes behind it.
             if let Some(route) = engine.route()
                 && !self.queue.has_background_release()
             {
@@ -46,27 +48,11 @@ impl DirectAttempt {
                 return Ok(self.outcome(found));
             }
             // Boxed to keep this future small: only the first calls of a runtime take this path.
-            Box::pin(self.on_executor(engine, claim.clone(), within)).await
+            Box::pin(self.make_on_executor(engine, claim.clone(), within)).await
         }
     }
 
-    /// The backend is reached from its executor only. A task there completes the attempt. If the
-    /// caller has gone meanwhile, the task drops the lock, and the drop frees it.
-    async fn on_executor(
-        self,
-        engine: &Arc<Engine>,
-        claim: Claim,
-        within: Duration,
-    ) -> Result<DirectOutcome, LockError> {
-        let own = Arc::clone(engine);
-        let outcome = on_executor(engine, "an acquire", |reply| async move {
-            let found = self.send(&own, &*own.backend, &claim, within, false).await;
-            let _ = reply.send(found.map(|found| self.outcome(found)));
-        });
-        outcome.await?
-    }
-
-    fn outcome(self, found: Result<Ownership, Observed>) -> DirectOutcome {
+    pub(super) fn outcome(self, found: Result<Ownership, Observed>) -> DirectOutcome {
         match found {
             Ok(ownership) => DirectOutcome::Granted(ownership),
             Err(observed) => DirectOutcome::NotNow(self, observed),
@@ -75,7 +61,7 @@ impl DirectAttempt {
 
     /// Makes the attempt. The inner `Err` says what was observed if the lock was not granted.
     /// `is_polled`: the caller itself polls this future.
-    async fn send(
+    pub(super) async fn send(
         &self,
         engine: &Arc<Engine>,
         route: &dyn LockBackend,
@@ -105,34 +91,5 @@ impl DirectAttempt {
                 Ok(Err(observed))
             }
         }
-    }
-
-    /// What an attempt without a grant showed. `Err`: no further one can help.
-    #[cold]
-    fn not_granted(
-        &self,
-        engine: &Arc<Engine>,
-        claim: &Claim,
-        why: Ungranted,
-    ) -> Result<Observed, LockError> {
-        let (mut observed, now) = (Observed::default(), engine.clock().now());
-        match why {
-            Ungranted::Busy { answer, .. } => {
-                observed.busy(answer, now);
-                warn_if_endless(engine, &claim.key, self.terms.template, &observed);
-                if engine.fifo_queue().is_some() {
-                    self.queue.state().contend();
-                }
-            }
-            Ungranted::Failed(fault) => {
-                let is_final = fault.is_final;
-                observed.failed(fault, self.begun);
-                if is_final {
-                    let span = Span { started: self.terms.started, now };
-                    return Err(observed.error(&claim.key, span, 1, None));
-                }
-            }
-        }
-        Ok(observed)
     }
 }

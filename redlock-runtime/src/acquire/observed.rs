@@ -41,7 +41,7 @@ pub(crate) struct Observed {
 
 /// From the beginning of a call until now.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct CallTime {
     pub(crate) started: Moment,
     pub(crate) now: Moment,
 }
@@ -148,7 +148,7 @@ impl Observed {
     pub(crate) fn error(
         &self,
         key: &LockKey,
-        Span { started, now }: Span,
+        CallTime { started, now }: CallTime,
         attempts: u32,
         before: Option<u32>,
     ) -> LockError {

@@ -16,7 +16,7 @@ use super::agreement::{Failed, agree};
 use super::at_once::{AtOnce, Refusal};
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
-use super::observed::Span;
+use super::observed::CallTime;
 use super::order::{Acquisition, Order};
 use super::{nesting, not_all};
 use crate::backend::LockBackend;
@@ -254,8 +254,8 @@ impl SeveralKeys {
         let was_cut = is_silence && left < self.engine.acquire_timeout;
         let error = match refusal {
             Some(refusal) if was_cut => {
-                let span = Span { started: self.terms.started, now: self.engine.clock().now() };
-                refusal.error(&self.orders[refusal.key_index].key, span)
+                let time = CallTime { started: self.terms.started, now: self.engine.clock().now() };
+                refusal.error(&self.orders[refusal.key_index].key, time)
             }
             None if was_cut && left <= LAST_ATTEMPT => not_all::too_late(&order.key),
             _ => error,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
-use super::observed::{Observed, Span};
+use super::observed::{CallTime, Observed};
 use super::order::{Acquisition, Order};
 use crate::backoff;
 use crate::clock::Moment;
@@ -52,8 +52,8 @@ pub(super) async fn try_once(
                 engine.executor().alarm(Some(pause))?.await;
             }
         } else if has_followed || !seen.is_busy() || !is_leaving {
-            let span = Span { started: terms.started, now };
-            return Err(seen.error(&order.key, span, attempts, None));
+            let time = CallTime { started: terms.started, now };
+            return Err(seen.error(&order.key, time, attempts, None));
         } else {
             has_followed = true;
             queue.until_left().await;
@@ -63,8 +63,8 @@ pub(super) async fn try_once(
             if seen.is_nobodys() { backoff::split_time(longest) } else { Duration::ZERO };
         within = engine.acquire_timeout.min(limit.plus(split_time).since(asked));
         if within.is_zero() {
-            let span = Span { started: terms.started, now: asked };
-            return Err(seen.error(&order.key, span, attempts, None));
+            let time = CallTime { started: terms.started, now: asked };
+            return Err(seen.error(&order.key, time, attempts, None));
         }
         engine.check_shutdown(terms.shutdowns, order.key.name())?;
     }

@@ -1,17 +1,71 @@
-//! The handle of a caller that waits in the local queue.
+//! The handle of a caller that waits in the local queue, and how a caller enters it.
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
+use super::direct_attempt::DirectAttempt;
+use super::observed::{CallTime, Observed};
+use super::order::Order;
+use super::waiting;
 use crate::background_thread::stopped;
+use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
-use crate::local_queue::{Answer, QueueHandle, WaiterCount};
+use crate::hold::Terms;
+use crate::local_queue::{Answer, QueueHandle, Waiter, WaiterCount};
 use crate::thread_exit::Unsent;
+
+/// Enters the local queue after an attempt that was not granted, unless the time is up.
+#[cold]
+pub(super) fn enter_after(
+    engine: &Arc<Engine>,
+    order: &Order,
+    attempt: DirectAttempt,
+    end: Moment,
+    observed: Observed,
+) -> Result<WaitHandle, LockError> {
+    let DirectAttempt { queue, guard, terms, .. } = attempt;
+    let now = engine.clock().now();
+    if now >= end.min(observed.gives_up_at(terms.started, engine.outage_wait)) {
+        let time = CallTime { started: terms.started, now };
+        return Err(observed.error(&order.key, time, 1, None));
+    }
+    // Callers that came meanwhile wait after this one.
+    let handle = enter(engine, queue, terms, end, Some(observed))?;
+    drop(guard);
+    Ok(handle)
+}
+
+/// Enters the local queue, at the front if the caller has made an attempt of its own that
+/// `observed` this.
+pub(super) fn enter(
+    engine: &Arc<Engine>,
+    queue: QueueHandle,
+    terms: Terms,
+    end: Moment,
+    observed: Option<Observed>,
+) -> Result<WaitHandle, LockError> {
+    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+    let Some(count) = queue.wait() else {
+        return Err(LockError::TooManyWaiters { key: queue.key.name().to_owned() });
+    };
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let (reply, answer) = oneshot::channel();
+    let mut waiter = Waiter::new(id, terms, end, reply);
+    let answer_to_caller = observed.as_ref().and_then(Observed::answer);
+    waiter.refused = answer_to_caller.map(|answer| (answer, engine.clock().now()));
+    let needs_poller = queue.enter(waiter, u32::from(observed.is_some()));
+    let handle = WaitHandle::new(engine, queue.another(), id, answer, count);
+    if needs_poller {
+        waiting::start_poller(engine, queue, observed.unwrap_or_default())?;
+    }
+    Ok(handle)
+}
 
 /// Resolves when the caller is granted the lock, or its wait ends with an error. Dropping it leaves
 /// the queue; a lock that was granted meanwhile is released.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::acquire::attempt::LAST_ATTEMPT;
 use crate::acquire::endless::warn_if_endless;
-use crate::acquire::observed::{Observed, Span};
+use crate::acquire::observed::{CallTime, Observed};
 use crate::backend::{Busy, Fault};
 use crate::backoff;
 use crate::clock::Moment;
@@ -15,7 +15,7 @@ use crate::local_queue::{LocalQueue, PollerCount, QueueHandle, QueueState, Waite
 use crate::telemetry;
 use crate::thread_exit::Unsent;
 
-pub(super) struct Context {
+pub(super) struct PollerContext {
     pub(super) engine: Arc<Engine>,
     pub(super) queue: QueueHandle,
     /// What the attempts so far have observed.
@@ -25,7 +25,7 @@ pub(super) struct Context {
     counted: PollerCount,
 }
 
-impl Context {
+impl PollerContext {
     /// `observed`: by an attempt of the caller.
     pub(super) fn new(engine: Arc<Engine>, queue: QueueHandle, observed: Observed) -> Self {
         // What a caller has observed by itself was answered just now.
@@ -167,9 +167,9 @@ impl Context {
 
     /// The error of a waiter that has not got the lock as this was `observed`.
     fn refusal(&self, observed: &Observed, waiter: &Waiter, before: Option<u32>) -> LockError {
-        let span = Span { started: waiter.terms.started, now: self.now() };
+        let time = CallTime { started: waiter.terms.started, now: self.now() };
         let attempts = self.local_queue().attempts_for(waiter);
-        observed.error(&self.local_queue().key, span, attempts, before)
+        observed.error(&self.local_queue().key, time, attempts, before)
     }
 
     /// An attempt failed. Returns the pause before the next one. If retrying cannot help, the first
@@ -212,7 +212,7 @@ mod tests {
         let redlock = client_at(fake, 100, false);
         let engine = redlock.engine();
         let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
-        let cx = Context::new(Arc::clone(engine), queue.another(), Observed::default());
+        let poller = PollerContext::new(Arc::clone(engine), queue.another(), Observed::default());
         let terms = Terms {
             template: "k",
             expire: Duration::from_secs(30),
@@ -227,7 +227,7 @@ mod tests {
         assert!(queue.state().left.is_none());
         tokio::select! {
             biased;
-            () = cx.patiently(pending()) => {}
+            () = poller.patiently(pending()) => {}
             ended = answer => assert!(ended.unwrap().is_err_and(|error| error.is_unavailable())),
         }
         let kept = || queue.state().left.as_ref().map(Unsent::id);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::context::Context;
+use super::context::PollerContext;
 use crate::acquire::attempt::{Ungranted, attempt};
 use crate::acquire::observed::Observed;
 use crate::backend::Claim;
@@ -24,30 +24,30 @@ enum Receiver {
 /// lease of an owner that holds the lock already. `Some`: a claim failed, and the next attempt is
 /// due then.
 pub(super) async fn deliver(
-    cx: &mut Context,
+    poller: &mut PollerContext,
     mut tenure: Tenure,
     may_claim: bool,
 ) -> Option<Moment> {
     loop {
-        let waiter = match receiver(cx, &tenure, may_claim) {
+        let waiter = match receiver(poller, &tenure, may_claim) {
             Receiver::Waiter(waiter) => waiter,
             Receiver::Nobody => {
-                release::free(&cx.engine, &tenure);
+                release::free(&poller.engine, &tenure);
                 return None;
             }
             Receiver::AfterClaim(terms) => {
-                match claim(cx, tenure, terms).await {
+                match claim(poller, tenure, terms).await {
                     Ok(claimed) => tenure = claimed,
                     Err(ask_at) => return ask_at,
                 }
                 continue;
             }
         };
-        match handoff::deliver(&cx.engine, &cx.queue, tenure, waiter, None) {
-            Delivery::Done => cx.observed = Observed::default(),
+        match handoff::deliver(&poller.engine, &poller.queue, tenure, waiter, None) {
+            Delivery::Done => poller.observed = Observed::default(),
             Delivery::TooLate(waiter, took) => {
-                cx.observed.too_late(took, waiter.terms.expire);
-                cx.queue.put_back(waiter);
+                poller.observed.too_late(took, waiter.terms.expire);
+                poller.queue.put_back(waiter);
             }
             Delivery::Returned(unwanted) => {
                 tenure = unwanted;
@@ -58,9 +58,9 @@ pub(super) async fn deliver(
     }
 }
 
-fn receiver(cx: &Context, tenure: &Tenure, may_claim: bool) -> Receiver {
-    let now = cx.now();
-    let mut state = cx.local_queue().state();
+fn receiver(poller: &PollerContext, tenure: &Tenure, may_claim: bool) -> Receiver {
+    let now = poller.now();
+    let mut state = poller.local_queue().state();
     let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Receiver::Nobody };
     let is_known = terms.min_hold.is_zero() || tenure.is_answered();
     if is_known && tenure.suits(terms.lease(), now) {
@@ -75,16 +75,20 @@ fn receiver(cx: &Context, tenure: &Tenure, may_claim: bool) -> Receiver {
 
 /// Extends a lock that is held already to a full lease of the length wanted now. `Err`: when to
 /// make the next attempt, if not at once.
-async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure, Option<Moment>> {
+async fn claim(
+    poller: &mut PollerContext,
+    tenure: Tenure,
+    terms: Terms,
+) -> Result<Tenure, Option<Moment>> {
     let claim = Claim { expire: terms.lease(), ..tenure.claim.clone() };
-    let engine = Arc::clone(&cx.engine);
-    let (now, within) = (cx.now(), cx.acquire_within());
+    let engine = Arc::clone(&poller.engine);
+    let (now, within) = (poller.now(), poller.acquire_within());
     let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, now, within);
-    match cx.patiently(attempt).await {
+    match poller.patiently(attempt).await {
         Ok(granted) => Ok(tenure.claimed(granted)),
         Err(Ungranted::Busy { answer, .. }) => {
             // This owner no longer held the lock: the poller starts again with an attempt.
-            cx.busy(answer);
+            poller.busy(answer);
             // A replica that became the master may still have its entry in the queue.
             release::leave(&engine, claim, None);
             Err(None)
@@ -93,8 +97,8 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
             if !fault.is_unknown {
                 release::free(&engine, &tenure);
             }
-            let pause = cx.failed(fault);
-            Err(Some(cx.now().plus(pause)))
+            let pause = poller.failed(fault);
+            Err(Some(poller.now().plus(pause)))
         }
     }
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::Context;
+use super::by_attempts::ByAttempts;
+use super::context::PollerContext;
 use super::deliver::deliver;
-use super::fifo::Fifo;
-use super::poll::Poll;
+use super::in_queue::InQueue;
 use super::strategy::Strategy;
 use crate::acquire::observed::Observed;
 use crate::background_thread::{self, stopped};
@@ -28,17 +28,17 @@ pub(in crate::acquire) fn start_poller(
     queue: QueueHandle,
     observed: Observed,
 ) -> Result<(), LockError> {
-    let cx = Context::new(Arc::clone(engine), queue, observed);
+    let context = PollerContext::new(Arc::clone(engine), queue, observed);
     let executor = engine.executor();
     if engine.backend.abilities().fifo_queue.is_some() {
-        executor.spawn(Poller::<Fifo>::new(cx).run())
+        executor.spawn(Poller::<InQueue>::new(context).run())
     } else {
-        executor.spawn(Poller::<Poll>::new(cx).run())
+        executor.spawn(Poller::<ByAttempts>::new(context).run())
     }
 }
 
 struct Poller<S: Strategy> {
-    cx: Context,
+    context: PollerContext,
     strategy: S,
     lingers_until: Moment,
     /// No caller was left waiting. From then on the queue may have another poller.
@@ -57,29 +57,29 @@ enum NextStep {
 }
 
 impl<S: Strategy> Poller<S> {
-    fn new(cx: Context) -> Self {
-        let strategy = S::new(&cx.engine);
-        Self { cx, strategy, lingers_until: Moment::ZERO, has_retired: false }
+    fn new(context: PollerContext) -> Self {
+        let strategy = S::new(&context.engine);
+        Self { context, strategy, lingers_until: Moment::ZERO, has_retired: false }
     }
 
     async fn run(mut self) {
         loop {
-            self.cx.time_out_expired(self.strategy.is_queued());
+            self.context.time_out_expired(self.strategy.is_queued());
             match self.next_step() {
                 NextStep::GiveWay(tenure) => {
-                    let _pending = self.cx.engine.pending.begin();
-                    let kept = self.strategy.give_way(&mut self.cx, tenure).await;
+                    let _pending = self.context.engine.pending.begin();
+                    let kept = self.strategy.give_way(&mut self.context, tenure).await;
                     self.deliver(kept).await;
                 }
-                NextStep::LeaveQueue => self.strategy.leave(&self.cx.engine),
+                NextStep::LeaveQueue => self.strategy.leave(&self.context.engine),
                 NextStep::Ask(terms) => {
                     // Until what is granted was delivered, and is counted as an offer, or is being
                     // released.
-                    let _pending = self.cx.engine.pending.begin();
-                    let began = self.cx.now();
-                    let granted = self.strategy.ask(&mut self.cx, terms).await;
+                    let _pending = self.context.engine.pending.begin();
+                    let began = self.context.now();
+                    let granted = self.strategy.ask(&mut self.context, terms).await;
                     self.deliver(granted).await;
-                    self.cx.asked_at = began;
+                    self.context.asked_at = began;
                 }
                 NextStep::Rest(until) => self.rest(until).await,
                 NextStep::Retire => return,
@@ -88,8 +88,8 @@ impl<S: Strategy> Poller<S> {
     }
 
     fn next_step(&mut self) -> NextStep {
-        let now = self.cx.now();
-        let queue = Arc::clone(&self.cx.queue);
+        let now = self.context.now();
+        let queue = Arc::clone(&self.context.queue);
         let mut state = queue.state();
         state.poller = PollerState::Busy;
         if let Some(tenure) = state.returned.take() {
@@ -111,7 +111,7 @@ impl<S: Strategy> Poller<S> {
         // From here on, the poller makes attempts for callers that are still there.
         state.left = None;
         let (until, why) = self.rest_until(&mut state, now);
-        let given_up = self.cx.outage_ends_wait(&mut state);
+        let given_up = self.context.outage_ends_wait(&mut state);
         let until = until.min(state.waiters.earliest_end()).min(given_up);
         if now < until { rest(&mut state, until, why) } else { NextStep::Ask(terms) }
     }
@@ -120,14 +120,14 @@ impl<S: Strategy> Poller<S> {
     fn rest_until(&mut self, state: &mut QueueState, now: Moment) -> (Moment, RestReason) {
         let was_freed = std::mem::take(&mut state.is_freed);
         if state.ends_with_news() {
-            let pause = if self.strategy.has_queue(&self.cx.engine) {
+            let pause = if self.strategy.has_queue(&self.context.engine) {
                 backoff::HOLDER_HERE
             } else {
                 backoff::HOLDER_HERE_WITHOUT_QUEUE
             };
-            let since = self.cx.asked_at.max(state.taken_since(now));
+            let since = self.context.asked_at.max(state.taken_since(now));
             let mut until = since.plus(pause);
-            if self.cx.observed.fault.is_some() {
+            if self.context.observed.fault.is_some() {
                 // The holder does not learn when the outage is over.
                 until = until.min(self.strategy.ask_at(was_freed, now));
             }
@@ -140,8 +140,8 @@ impl<S: Strategy> Poller<S> {
     }
 
     async fn rest(&mut self, until: Moment) {
-        let clock = self.cx.engine.clock();
-        let queue = Arc::clone(&self.cx.queue);
+        let clock = self.context.engine.clock();
+        let queue = Arc::clone(&self.context.queue);
         let signal = tokio::select! {
             biased;
             signal = self.strategy.signal() => Some(signal),
@@ -149,8 +149,8 @@ impl<S: Strategy> Poller<S> {
             () = clock.sleep_until(until) => None,
         };
         if let Some(signal) = signal {
-            let _pending = self.cx.engine.pending.begin();
-            let handed_over = self.strategy.hear(&self.cx, signal);
+            let _pending = self.context.engine.pending.begin();
+            let handed_over = self.strategy.hear(&self.context, signal);
             self.deliver(handed_over).await;
         }
     }
@@ -161,10 +161,10 @@ impl<S: Strategy> Poller<S> {
             self.linger();
         }
         let Some(tenure) = granted else { return };
-        self.cx.observed.granted();
+        self.context.observed.granted();
         self.strategy.note_granted();
-        let may_claim = self.strategy.has_queue(&self.cx.engine);
-        if let Some(moment) = deliver(&mut self.cx, tenure, may_claim).await {
+        let may_claim = self.strategy.has_queue(&self.context.engine);
+        if let Some(moment) = deliver(&mut self.context, tenure, may_claim).await {
             self.strategy.ask_again_at(moment);
         }
     }
@@ -172,9 +172,9 @@ impl<S: Strategy> Poller<S> {
     /// Keeps the poller for a while: callers that waited in a queue once often do so again. The
     /// poller of a reader is its own.
     fn linger(&mut self) {
-        let is_alone = self.cx.local_queue().kind.is_shared();
-        if self.strategy.has_queue(&self.cx.engine) && !is_alone {
-            self.lingers_until = self.cx.now().plus(LINGER);
+        let is_alone = self.context.local_queue().kind.is_shared();
+        if self.strategy.has_queue(&self.context.engine) && !is_alone {
+            self.lingers_until = self.context.now().plus(LINGER);
         }
     }
 }
@@ -188,7 +188,7 @@ fn rest(state: &mut QueueState, until: Moment, why: RestReason) -> NextStep {
 /// it.
 impl<S: Strategy> Drop for Poller<S> {
     fn drop(&mut self) {
-        let Context { engine, queue, .. } = &self.cx;
+        let PollerContext { engine, queue, .. } = &self.context;
         self.strategy.leave(engine);
         if self.has_retired {
             return;
@@ -204,8 +204,11 @@ impl<S: Strategy> Drop for Poller<S> {
         // The thread is started before its replacement is created: the drop of a replacement that
         // cannot be spawned would create another replacement, without end.
         if let Some(thread) = is_needed.then(background_thread::handle).and_then(Result::ok) {
-            let heir =
-                Self::new(Context::new(Arc::clone(engine), queue.another(), Observed::default()));
+            let heir = Self::new(PollerContext::new(
+                Arc::clone(engine),
+                queue.another(),
+                Observed::default(),
+            ));
             drop(thread.spawn(heir.run()));
             return;
         }
@@ -232,8 +235,8 @@ mod tests {
         let (redlock, _fake) = fake();
         let engine = redlock.engine();
         let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
-        let cx = Context::new(Arc::clone(engine), queue.another(), Observed::default());
-        let mut retired = Poller::<Poll>::new(cx);
+        let context = PollerContext::new(Arc::clone(engine), queue.another(), Observed::default());
+        let mut retired = Poller::<ByAttempts>::new(context);
         assert!(matches!(retired.next_step(), NextStep::Retire));
         // A caller has come, and has started another one, before the first is dropped.
         queue.state().poller = PollerState::Busy;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::context::Context;
+use super::context::PollerContext;
 use crate::backend::QueueSignal;
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -14,7 +14,7 @@ pub(super) trait Strategy: Sized + Send + 'static {
     /// Makes one attempt for the first waiter. `None`: the lock was not granted.
     fn ask(
         &mut self,
-        cx: &mut Context,
+        poller: &mut PollerContext,
         terms: Terms,
     ) -> impl Future<Output = Option<Tenure>> + Send;
 
@@ -32,13 +32,13 @@ pub(super) trait Strategy: Sized + Send + 'static {
     fn signal(&mut self) -> impl Future<Output = QueueSignal> + Send;
 
     /// Handles a signal. `Some`: the lock was handed over.
-    fn hear(&mut self, cx: &Context, signal: QueueSignal) -> Option<Tenure>;
+    fn hear(&mut self, poller: &PollerContext, signal: QueueSignal) -> Option<Tenure>;
 
     /// A holder of this process left its tenure, so that other processes have their turn. `Some`:
     /// the tenure goes to the waiters of this process after all.
     fn give_way(
         &mut self,
-        cx: &mut Context,
+        poller: &mut PollerContext,
         tenure: Tenure,
     ) -> impl Future<Output = Option<Tenure>> + Send;
 
@@ -48,6 +48,6 @@ pub(super) trait Strategy: Sized + Send + 'static {
     /// Leaves the queue of the server; a lock that was handed over meanwhile is released.
     fn leave(&mut self, engine: &Arc<Engine>);
 
-    /// Can the server hand locks over, and extend a lock that its owner holds already?
+    /// Does the server keep a queue that this client may use?
     fn has_queue(&self, engine: &Engine) -> bool;
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::Context;
+use super::context::PollerContext;
 use super::fairness::{self, Fairness};
 use super::local_holder::LocalHolder;
 use super::release_hint::{self, ReleaseHint};
@@ -18,7 +18,7 @@ use crate::hold::{Tenure, Terms};
 use crate::owner::Owner;
 use crate::release;
 
-pub(super) struct Poll {
+pub(super) struct ByAttempts {
     /// Makes attempts with this owner until the lock is granted or an outcome is unknown.
     owner: Owner,
     fairness: Fairness,
@@ -40,30 +40,30 @@ pub(super) enum Polled {
     Failed(Duration),
 }
 
-impl Poll {
+impl ByAttempts {
     /// `is_decisive`: a single server decides alone who has the lock.
     pub(super) async fn attempt(
         &mut self,
-        cx: &mut Context,
+        poller: &mut PollerContext,
         terms: Terms,
         is_decisive: bool,
     ) -> Polled {
         self.attempts = self.attempts.saturating_add(1);
-        cx.local_queue().count_attempt();
-        let within = cx.acquire_within();
-        let key = cx.local_queue().key.clone();
-        let (owner, kind) = (self.owner.clone(), cx.local_queue().kind);
+        poller.local_queue().count_attempt();
+        let within = poller.acquire_within();
+        let key = poller.local_queue().key.clone();
+        let (owner, kind) = (self.owner.clone(), poller.local_queue().kind);
         let claim = Claim { key, owner, expire: terms.lease(), kind };
-        let engine = Arc::clone(&cx.engine);
-        let local_holder = LocalHolder::of(cx.local_queue());
-        let begun = cx.now();
+        let engine = Arc::clone(&poller.engine);
+        let local_holder = LocalHolder::of(poller.local_queue());
+        let begun = poller.now();
         let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, begun, within);
-        match cx.patiently(attempt).await {
+        match poller.patiently(attempt).await {
             Ok(tenure) => {
-                local_holder.learn(&engine, cx.local_queue(), None);
+                local_holder.learn(&engine, poller.local_queue(), None);
                 // An owner value is used for one tenure only.
                 self.owner = Owner::fresh(&engine.client);
-                self.fairness.granted(cx.now());
+                self.fairness.granted(poller.now());
                 self.hint = None;
                 Polled::Granted(tenure)
             }
@@ -72,12 +72,12 @@ impl Poll {
                     self.owner = Owner::fresh(&engine.client);
                 }
                 if let (true, Some(holder)) = (is_decisive, &answer.holder) {
-                    local_holder.learn(&engine, cx.local_queue(), Some(holder));
+                    local_holder.learn(&engine, poller.local_queue(), Some(holder));
                 }
-                let now = cx.now();
+                let now = poller.now();
                 self.took = now.since(begun);
-                cx.busy(answer);
-                if !cx.local_queue().state().is_held_here() {
+                poller.busy(answer);
+                if !poller.local_queue().state().is_held_here() {
                     self.fairness.remote_holder(now);
                 }
                 Polled::Busy
@@ -86,36 +86,36 @@ impl Poll {
                 if fault.is_unknown {
                     self.owner = Owner::fresh(&engine.client);
                 }
-                Polled::Failed(cx.failed(fault))
+                Polled::Failed(poller.failed(fault))
             }
         }
     }
 
     /// The pause after an attempt found the lock busy.
-    pub(super) fn pause(&self, cx: &Context) -> Duration {
-        if cx.observed.is_split {
+    pub(super) fn pause(&self, poller: &PollerContext) -> Duration {
+        if poller.observed.is_split {
             return backoff::split(self.took, fastrand::f64());
         }
-        let age = cx.observed.hold_age(cx.now());
-        let pause = backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64());
+        let age = poller.observed.hold_age(poller.now());
+        let pause = backoff::busy(self.attempts, age, poller.observed.free_in, fastrand::f64());
         // A writer is notified of a release, and comes before readers that ask by the clock.
-        let is_shared = cx.local_queue().kind.is_shared();
+        let is_shared = poller.local_queue().kind.is_shared();
         if is_shared { pause.max(release_hint::WORTH_IT) } else { pause }
     }
 
     /// Requests a release hint from other processes.
-    fn await_release(&mut self, cx: &Context, terms: Terms) {
-        let keeps_out = cx.observed.is_behind_group();
+    fn await_release(&mut self, poller: &PollerContext, terms: Terms) {
+        let keeps_out = poller.observed.is_behind_group();
         let is_pending =
-            self.hint.as_ref().is_some_and(|hint| hint.is_pending(cx.now(), keeps_out));
+            self.hint.as_ref().is_some_and(|hint| hint.is_pending(poller.now(), keeps_out));
         if !is_pending {
-            let queue = &cx.queue;
-            self.hint = ReleaseHint::request(&cx.engine, queue, terms.lease(), keeps_out);
+            let queue = &poller.queue;
+            self.hint = ReleaseHint::request(&poller.engine, queue, terms.lease(), keeps_out);
         }
     }
 }
 
-impl Strategy for Poll {
+impl Strategy for ByAttempts {
     fn new(engine: &Engine) -> Self {
         Self {
             owner: Owner::fresh(&engine.client),
@@ -128,25 +128,25 @@ impl Strategy for Poll {
         }
     }
 
-    async fn ask(&mut self, cx: &mut Context, terms: Terms) -> Option<Tenure> {
+    async fn ask(&mut self, poller: &mut PollerContext, terms: Terms) -> Option<Tenure> {
         let was_woken = std::mem::take(&mut self.is_woken);
-        let pause = match self.attempt(cx, terms, false).await {
+        let pause = match self.attempt(poller, terms, false).await {
             Polled::Granted(tenure) => return Some(tenure),
             Polled::Busy => {
-                let crowded = backoff::crowded(cx.pollers(), fastrand::f64());
-                let pause = self.pause(cx).max(crowded);
+                let crowded = backoff::crowded(poller.pollers(), fastrand::f64());
+                let pause = self.pause(poller).max(crowded);
                 // No hint is requested after an attempt that a hint caused in vain, so that there
                 // is at most one hint per attempt by the clock. A writer needs one to keep out
                 // readers that come later.
-                let keeps_out = cx.observed.is_behind_group();
+                let keeps_out = poller.observed.is_behind_group();
                 if keeps_out || pause >= release_hint::WORTH_IT && !was_woken {
-                    self.await_release(cx, terms);
+                    self.await_release(poller, terms);
                 }
                 pause
             }
             Polled::Failed(pause) => pause,
         };
-        self.ask_at = cx.now().plus(pause);
+        self.ask_at = poller.now().plus(pause);
         None
     }
 
@@ -171,13 +171,13 @@ impl Strategy for Poll {
         std::future::pending().await
     }
 
-    fn hear(&mut self, _: &Context, _: QueueSignal) -> Option<Tenure> {
+    fn hear(&mut self, _: &PollerContext, _: QueueSignal) -> Option<Tenure> {
         None
     }
 
-    async fn give_way(&mut self, cx: &mut Context, tenure: Tenure) -> Option<Tenure> {
+    async fn give_way(&mut self, poller: &mut PollerContext, tenure: Tenure) -> Option<Tenure> {
         self.ask_at = Moment::ZERO;
-        release::free(&cx.engine, &tenure);
+        release::free(&poller.engine, &tenure);
         None
     }
 

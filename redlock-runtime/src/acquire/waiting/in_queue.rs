@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::Context;
+use super::by_attempts::{ByAttempts, Polled};
+use super::context::PollerContext;
 use super::local_holder::LocalHolder;
-use super::poll::{Poll, Polled};
 use super::strategy::Strategy;
 use crate::backend::{
     Busy, Claim, Enqueued, Fault, FencingTokens, FifoQueue, Look, MAX_RESERVE, Position,
@@ -38,12 +38,12 @@ struct QueueEntry {
     is_disturbed: bool,
 }
 
-pub(super) struct Fifo {
+pub(super) struct InQueue {
     entry: Option<QueueEntry>,
     /// Makes attempts where no other process wants the lock, or where the server does not let us
     /// queue.
-    poll: Poll,
-    /// Whether the queue was refused to this poller, so that it polls for a while instead.
+    attempts: ByAttempts,
+    /// Whether the queue was refused to this poller, so that it makes attempts for a while instead.
     denial: Denial,
 }
 
@@ -55,13 +55,13 @@ struct Newcomer {
 }
 
 impl Newcomer {
-    fn new(cx: &Context, queue: &dyn FifoQueue, terms: Terms) -> Self {
-        let owner = Owner::fresh(&cx.engine.client);
-        let LocalQueue { key, kind, .. } = cx.local_queue();
+    fn new(poller: &PollerContext, queue: &dyn FifoQueue, terms: Terms) -> Self {
+        let owner = Owner::fresh(&poller.engine.client);
+        let LocalQueue { key, kind, .. } = poller.local_queue();
         let claim = Claim { key: key.clone(), owner, expire: terms.lease(), kind: *kind };
         let subscription = queue.subscribe(&claim);
         // A lock with a `min_hold` is not passed on, and what it retains gives no tokens back.
-        let is_passed_on = cx.callers() > 1 && terms.min_hold.is_zero();
+        let is_passed_on = poller.callers() > 1 && terms.min_hold.is_zero();
         let reserve = if is_passed_on { MAX_RESERVE } else { SMALL_RESERVE };
         Self { claim, reserve, subscription }
     }
@@ -83,32 +83,32 @@ impl Newcomer {
     }
 }
 
-impl Fifo {
+impl InQueue {
     /// Acquires the lock, or enters the queue.
     async fn enqueue(
         &mut self,
-        cx: &mut Context,
+        poller: &mut PollerContext,
         terms: Terms,
         queue: &dyn FifoQueue,
     ) -> Option<Tenure> {
         telemetry::acquire_sent(terms.template);
-        cx.local_queue().count_attempt();
-        let within = cx.within();
-        let newcomer = Newcomer::new(cx, queue, terms);
-        let engine = Arc::clone(&cx.engine);
+        poller.local_queue().count_attempt();
+        let within = poller.within();
+        let newcomer = Newcomer::new(poller, queue, terms);
+        let engine = Arc::clone(&poller.engine);
         // The time is read before the command leaves: the lock may be handed over at any time after
         // it.
-        let since = cx.now();
+        let since = poller.now();
         let answer = queue.enqueue(&newcomer.claim, newcomer.reserve, within);
-        match cx.patiently(answer).await {
+        match poller.patiently(answer).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
-                cx.local_queue().state().calm();
+                poller.local_queue().state().calm();
                 let confirmed = ConfirmedLease { sent: since, lease: newcomer.claim.expire };
                 Some(Tenure::new(newcomer.claim, confirmed, fencing_tokens).alone())
             }
             Ok(Enqueued::Waiting { holder, position }) => {
                 let entry = newcomer.enqueued(since, position);
-                self.place(cx, entry, holder, position);
+                self.plan_look(poller, entry, holder, position);
                 None
             }
             Ok(Enqueued::Unknown) => None,
@@ -116,114 +116,120 @@ impl Fifo {
                 if fault.is_unknown {
                     release::clean_up(&engine, newcomer.claim, true);
                 }
-                self.failed(cx, fault);
+                self.failed(poller, fault);
                 None
             }
         }
     }
 
     /// Checks the entry, as a signal may have been missed. `Err`: the entry no longer exists.
-    async fn look(&mut self, cx: &mut Context) -> Result<Option<Tenure>, ()> {
-        let engine = Arc::clone(&cx.engine);
+    async fn look(&mut self, poller: &mut PollerContext) -> Result<Option<Tenure>, ()> {
+        let engine = Arc::clone(&poller.engine);
         let mut entry = self.entry.take().ok_or(())?;
         let Some(queue) = engine.fifo_queue() else {
             release::leave(&engine, entry.claim, Some(entry.ahead));
             return Err(());
         };
-        cx.local_queue().count_attempt();
-        let first = cx.local_queue().state().first().map(|waiter| waiter.terms);
+        poller.local_queue().count_attempt();
+        let first = poller.local_queue().state().first().map(|waiter| waiter.terms);
         telemetry::acquire_sent(first.map_or(telemetry::PROGRAMMATIC, |terms| terms.template));
-        let within = cx.within();
-        let local_holder = LocalHolder::of(cx.local_queue());
-        let sent = cx.now();
+        let within = poller.within();
+        let local_holder = LocalHolder::of(poller.local_queue());
+        let sent = poller.now();
         let look = Look { ahead: entry.ahead, drops_dead: !entry.is_disturbed };
-        match cx.patiently(queue.look(&entry.claim, entry.reserve, look, within)).await {
+        match poller.patiently(queue.look(&entry.claim, entry.reserve, look, within)).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
-                local_holder.learn(&engine, cx.local_queue(), None);
+                local_holder.learn(&engine, poller.local_queue(), None);
                 let confirmed = ConfirmedLease { sent, lease: entry.claim.expire };
                 let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
                 // The hold begins with the attempt, as every hold does that an answer grants.
-                return Ok(Some(tenure.handed_over(sent, cx.callers())));
+                return Ok(Some(tenure.handed_over(sent, poller.callers())));
             }
             Ok(Enqueued::Waiting { holder, position }) => {
-                local_holder.learn(&engine, cx.local_queue(), Some(&holder));
+                local_holder.learn(&engine, poller.local_queue(), Some(&holder));
                 (entry.since, entry.token_floor) = (sent, position.token_floor);
                 entry.is_disturbed = false;
-                self.place(cx, entry, holder, position);
+                self.plan_look(poller, entry, holder, position);
             }
             // The lock was handed over but the signal came too late, or the queue was lost. The
             // next owner enqueues.
             Ok(Enqueued::Unknown) => return Err(()),
-            Err(fault) if self.is_denied(cx, &fault) => {
+            Err(fault) if self.note_denial(poller, &fault) => {
                 release::leave(&engine, entry.claim, Some(entry.ahead));
                 return Err(());
             }
             Err(fault) => {
-                let pause = cx.failed(fault);
-                entry.look_at = cx.now().plus(pause);
-                self.enter(cx, entry);
+                let pause = poller.failed(fault);
+                entry.look_at = poller.now().plus(pause);
+                self.enter(poller, entry);
             }
         }
         Ok(None)
     }
 
     /// Makes an attempt as if no process waited in the queue.
-    async fn poll(&mut self, cx: &mut Context, terms: Terms, has_queue: bool) -> Option<Tenure> {
-        let pause = match self.poll.attempt(cx, terms, has_queue).await {
+    async fn attempt(
+        &mut self,
+        poller: &mut PollerContext,
+        terms: Terms,
+        has_queue: bool,
+    ) -> Option<Tenure> {
+        let pause = match self.attempts.attempt(poller, terms, has_queue).await {
             Polled::Granted(tenure) => return Some(tenure),
             Polled::Busy => {
-                let mut state = cx.local_queue().state();
+                let mut state = poller.local_queue().state();
                 // Another process has the lock: the poller enqueues at once.
                 let is_news = has_queue && !state.is_held_here() && state.contend();
                 drop(state);
-                if is_news { Duration::ZERO } else { self.poll.pause(cx) }
+                if is_news { Duration::ZERO } else { self.attempts.pause(poller) }
             }
             Polled::Failed(pause) => pause,
         };
-        self.poll.ask_again_at(cx.now().plus(pause));
+        self.attempts.ask_again_at(poller.now().plus(pause));
         None
     }
 
     /// Decides when to check the entry.
-    fn place(
+    fn plan_look(
         &mut self,
-        cx: &mut Context,
+        poller: &mut PollerContext,
         mut entry: QueueEntry,
         holder: String,
         position: Position,
     ) {
-        let now = cx.now();
+        let now = poller.now();
         let Position { free_in, ahead, is_signalled, .. } = position;
-        cx.busy(Busy::decided(holder, free_in));
-        cx.observed.ahead = Some(ahead);
+        poller.busy(Busy::decided(holder, free_in));
+        poller.observed.ahead = Some(ahead);
         let pause = if is_signalled {
             backoff::queued(free_in, ahead)
         } else {
-            backoff::unsignalled(cx.observed.hold_age(now), free_in, ahead, fastrand::f64())
+            backoff::unsignalled(poller.observed.hold_age(now), free_in, ahead, fastrand::f64())
         };
         (entry.ahead, entry.look_at) = (ahead, now.plus(pause));
-        self.enter(cx, entry);
+        self.enter(poller, entry);
     }
 
-    fn enter(&mut self, cx: &Context, entry: QueueEntry) {
-        cx.engine.queue_allowed();
+    fn enter(&mut self, poller: &PollerContext, entry: QueueEntry) {
+        poller.engine.queue_allowed();
         self.denial.allowed();
-        cx.local_queue().state().contend();
+        poller.local_queue().state().contend();
         self.entry = Some(entry);
     }
 
-    fn failed(&mut self, cx: &mut Context, fault: Fault) {
-        let pause = if self.is_denied(cx, &fault) { Duration::ZERO } else { cx.failed(fault) };
-        self.poll.ask_again_at(cx.now().plus(pause));
+    fn failed(&mut self, poller: &mut PollerContext, fault: Fault) {
+        let pause =
+            if self.note_denial(poller, &fault) { Duration::ZERO } else { poller.failed(fault) };
+        self.attempts.ask_again_at(poller.now().plus(pause));
     }
 
-    /// Does the server refuse to let us queue? Then this poller polls, and its callers do not get
-    /// the fault.
-    fn is_denied(&mut self, cx: &Context, fault: &Fault) -> bool {
+    /// Notes that the server refuses to let us queue, if the fault says so: then this poller makes
+    /// attempts, and its callers do not get the fault. Returns whether it does.
+    fn note_denial(&mut self, poller: &PollerContext, fault: &Fault) -> bool {
         let denial = QueueDenial::of(fault);
         match denial {
-            Some(QueueDenial::Forbidden) => cx.engine.queue_denied(),
-            Some(QueueDenial::Refused) => drop(self.denial.denied(cx.now())),
+            Some(QueueDenial::Forbidden) => poller.engine.queue_denied(),
+            Some(QueueDenial::Refused) => drop(self.denial.denied(poller.now())),
             None => {}
         }
         denial.is_some()
@@ -231,7 +237,7 @@ impl Fifo {
 
     /// The lock was handed over after `entry.since`: the lease is counted from there.
     fn handed_over(
-        cx: &Context,
+        poller: &PollerContext,
         entry: QueueEntry,
         fencing_tokens: FencingTokens,
         lease: Duration,
@@ -239,52 +245,52 @@ impl Fifo {
         let lease = lease.min(entry.claim.expire);
         let confirmed = ConfirmedLease { sent: entry.since, lease };
         let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
-        let tenure = tenure.signalled(cx.now(), cx.callers());
-        let is_certain = cx.engine.fifo_queue().is_none_or(FifoQueue::is_signal_certain);
+        let tenure = tenure.signalled(poller.now(), poller.callers());
+        let is_certain = poller.engine.fifo_queue().is_none_or(FifoQueue::is_signal_certain);
         if is_certain { tenure } else { tenure.doubted() }
     }
 }
 
-impl Strategy for Fifo {
+impl Strategy for InQueue {
     fn new(engine: &Engine) -> Self {
-        Self { entry: None, poll: Poll::new(engine), denial: Denial::default() }
+        Self { entry: None, attempts: ByAttempts::new(engine), denial: Denial::default() }
     }
 
-    async fn ask(&mut self, cx: &mut Context, terms: Terms) -> Option<Tenure> {
+    async fn ask(&mut self, poller: &mut PollerContext, terms: Terms) -> Option<Tenure> {
         // A poller that has lost its entry makes a new attempt in the same turn: it may be its last
         // one.
         if self.is_queued()
-            && let Ok(granted) = self.look(cx).await
+            && let Ok(granted) = self.look(poller).await
         {
             return granted;
         }
-        let now = cx.now();
+        let now = poller.now();
         let is_contended = {
-            let state = cx.local_queue().state();
+            let state = poller.local_queue().state();
             state.is_contended() && !state.is_taken_here(now)
         };
-        let engine = Arc::clone(&cx.engine);
+        let engine = Arc::clone(&poller.engine);
         match engine.fifo_queue() {
             Some(queue) if is_contended && !self.denial.lasts(|| now) => {
-                self.enqueue(cx, terms, queue).await
+                self.enqueue(poller, terms, queue).await
             }
-            queue => self.poll(cx, terms, queue.is_some()).await,
+            queue => self.attempt(poller, terms, queue.is_some()).await,
         }
     }
 
     fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment {
         match &self.entry {
             Some(entry) => entry.look_at,
-            None => self.poll.ask_at(was_freed, now),
+            None => self.attempts.ask_at(was_freed, now),
         }
     }
 
     fn ask_again_at(&mut self, moment: Moment) {
-        self.poll.ask_again_at(moment);
+        self.attempts.ask_again_at(moment);
     }
 
     fn note_granted(&mut self) {
-        self.poll.note_granted();
+        self.attempts.note_granted();
     }
 
     async fn signal(&mut self) -> QueueSignal {
@@ -294,44 +300,44 @@ impl Strategy for Fifo {
         }
     }
 
-    fn hear(&mut self, cx: &Context, signal: QueueSignal) -> Option<Tenure> {
+    fn hear(&mut self, poller: &PollerContext, signal: QueueSignal) -> Option<Tenure> {
         let mut entry = self.entry.take()?;
         match signal {
             QueueSignal::HandedOver { fencing_tokens, lease }
                 if fencing_tokens.first >= entry.token_floor =>
             {
-                Some(Self::handed_over(cx, entry, fencing_tokens, lease))
+                Some(Self::handed_over(poller, entry, fencing_tokens, lease))
             }
             // The signal is about a hand-over from before the last answer, or the connection was
             // disturbed: the entry is checked at once.
             QueueSignal::HandedOver { .. } | QueueSignal::Disturbed => {
                 entry.look_at = Moment::ZERO;
                 entry.is_disturbed = true;
-                self.enter(cx, entry);
+                self.enter(poller, entry);
                 None
             }
         }
     }
 
-    async fn give_way(&mut self, cx: &mut Context, mut tenure: Tenure) -> Option<Tenure> {
-        let engine = Arc::clone(&cx.engine);
-        let terms = cx.local_queue().state().first().map(|waiter| waiter.terms);
+    async fn give_way(&mut self, poller: &mut PollerContext, mut tenure: Tenure) -> Option<Tenure> {
+        let engine = Arc::clone(&poller.engine);
+        let terms = poller.local_queue().state().first().map(|waiter| waiter.terms);
         let terms = terms.filter(|terms| tenure.may_become(terms.lease()));
-        if terms.is_some() && tenure.pass_for_claim(cx.now()) {
+        if terms.is_some() && tenure.pass_for_claim(poller.now()) {
             return Some(tenure);
         }
         // A queued entry is handed the lock when it is released; without one, the poller rotates
         // the queue.
         let queue = engine.fifo_queue().filter(|_| self.entry.is_none());
         let (Some(queue), Some(terms)) = (queue, terms) else {
-            return self.poll.give_way(cx, tenure).await;
+            return self.attempts.give_way(poller, tenure).await;
         };
-        let next = Newcomer::new(cx, queue, terms);
-        let within = cx.within();
-        let sent = cx.now();
+        let next = Newcomer::new(poller, queue, terms);
+        let within = poller.within();
+        let sent = poller.now();
         let tokens = tenure.drawn();
         let rotate = queue.rotate(&tenure.claim, tokens, &next.claim, next.reserve, within);
-        let answer = cx.patiently(rotate).await;
+        let answer = poller.patiently(rotate).await;
         let is_over = matches!(answer, Ok(Rotated::Passed { .. } | Rotated::Lost(_)));
         if is_over && tenure.leftovers().was_cut {
             // The first try of the acquisition may still arrive, and acquire the lock for an
@@ -346,10 +352,10 @@ impl Strategy for Fifo {
             }
             Ok(Rotated::Passed { holder, position }) => {
                 let entry = next.enqueued(sent, position);
-                self.place(cx, entry, holder, position);
+                self.plan_look(poller, entry, holder, position);
             }
             // The lease ended during the last moments of its last holder. The poller starts again.
-            Ok(Rotated::Lost(_)) => self.poll.ask_again_at(Moment::ZERO),
+            Ok(Rotated::Lost(_)) => self.attempts.ask_again_at(Moment::ZERO),
             Err(fault) => {
                 if fault.is_unknown {
                     release::clean_up(&engine, next.claim, true);
@@ -357,7 +363,7 @@ impl Strategy for Fifo {
                 // The script makes the lease longer before anything else, also where it fails then.
                 tenure.note_unanswered(sent);
                 release::free(&engine, &tenure);
-                self.failed(cx, fault);
+                self.failed(poller, fault);
             }
         }
         None

@@ -1,0 +1,42 @@
+//! What a direct attempt has shown that was not granted.
+
+use std::sync::Arc;
+
+use super::DirectAttempt;
+use crate::acquire::attempt::Ungranted;
+use crate::acquire::endless::warn_if_endless;
+use crate::acquire::observed::{CallTime, Observed};
+use crate::backend::Claim;
+use crate::engine::Engine;
+use crate::error::LockError;
+
+impl DirectAttempt {
+    /// What an attempt without a grant showed. `Err`: no further one can help.
+    #[cold]
+    pub(super) fn not_granted(
+        &self,
+        engine: &Arc<Engine>,
+        claim: &Claim,
+        why: Ungranted,
+    ) -> Result<Observed, LockError> {
+        let (mut observed, now) = (Observed::default(), engine.clock().now());
+        match why {
+            Ungranted::Busy { answer, .. } => {
+                observed.busy(answer, now);
+                warn_if_endless(engine, &claim.key, self.terms.template, &observed);
+                if engine.fifo_queue().is_some() {
+                    self.queue.state().contend();
+                }
+            }
+            Ungranted::Failed(fault) => {
+                let is_final = fault.is_final;
+                observed.failed(fault, self.begun);
+                if is_final {
+                    let time = CallTime { started: self.terms.started, now };
+                    return Err(observed.error(&claim.key, time, 1, None));
+                }
+            }
+        }
+        Ok(observed)
+    }
+}
