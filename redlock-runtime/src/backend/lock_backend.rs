@@ -22,9 +22,9 @@ use crate::fencing::FencingToken;
 /// whether the command may have been carried out after all; the caller never has to guess.
 pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     /// Acquires the lock if it is free. Idempotent per owner: an owner that holds the lock already
-    /// is granted it again, with the same fencing token. When the outcome is unknown, the backend
-    /// has already sent a release after the command, on the same connection; while that release may
-    /// still arrive, the owner is refused with a fault.
+    /// is granted it again, with a fencing token that is not below the one before. When the outcome
+    /// is unknown, the backend has already sent a release after the command, on the same
+    /// connection; while that release may still arrive, the owner is refused with a fault.
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired>;
 
     /// Renews the leases that the owners still hold, and says of each what it found; `None`:

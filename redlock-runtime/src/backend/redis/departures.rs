@@ -28,7 +28,7 @@ impl<S: Source> Departures for Route<S> {
     ) -> Option<Reply<'a, Found>> {
         let core = &self.core;
         let part = exclusive::release::part(release)?;
-        let mut loan = self.calls.at_hand().filter(|_| !core.queue_denial.lasts(|| now))?;
+        let mut loan = self.calls.at_hand().filter(|_| !core.release_keys_denial.lasts(|| now))?;
         if self.calls.forget_if_ended(&mut loan, now) {
             core.health.broke();
             return None;
@@ -38,7 +38,7 @@ impl<S: Source> Departures for Route<S> {
         Some(Box::pin(async move {
             let answer = joined.await;
             match self.heard_in_batch(&loan, answer) {
-                Ok((found, was_cut)) => Ok(self.released(release, found, was_cut)),
+                Ok((found, was_cut)) => Ok(self.conclude_release(release, found, was_cut)),
                 // Boxed: it is large, and seldom needed.
                 Err(MayHaveRun(may_have_run)) => {
                     Box::pin(self.release_over(&release, within, may_have_run)).await
@@ -82,7 +82,7 @@ impl<S: Source> Route<S> {
         }
         loan.heard();
         self.core.health.heard();
-        self.core.queue_denial.allowed();
+        self.core.release_keys_denial.allowed();
         Ok((found, was_cut))
     }
 }

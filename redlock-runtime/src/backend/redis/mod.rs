@@ -21,6 +21,7 @@ mod quorum_member;
 mod raise;
 mod release_hints;
 mod renewals;
+mod replicated;
 mod route;
 mod several;
 #[cfg(test)]

@@ -59,7 +59,8 @@ impl RedisNode {
 
 impl<S: Source> RedisNode<S> {
     pub(crate) fn new(name: String, source: S, options: NodeOptions) -> Self {
-        // Only a panic shows whether a runtime has I/O.
+        // A runtime without I/O shows only in a panic of the first connect, which `panic = "abort"`
+        // would make the end of the process.
         let may_be_local =
             S::IS_PORTABLE && options.min_replicas.is_none() && !cfg!(panic = "abort");
         let route = Route::new(NodeCore::new(name, source, options));

@@ -62,8 +62,8 @@ pub(crate) struct NodeCore<S: Source> {
     kept_open: Arc<KeptOpen>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) handovers: HandoverWatchdog,
-    /// Whether the user of this client is denied the queue of a lock.
-    pub(crate) queue_denial: Denial,
+    /// Whether the user may not touch the helper keys: releases name the lock alone.
+    pub(crate) release_keys_denial: Denial,
     /// Whether it is denied the script that acquires several locks.
     pub(crate) all_denial: Denial,
     /// Whether it is denied the script that releases several locks.
@@ -91,7 +91,7 @@ impl<S: Source> NodeCore<S> {
             kept_open: Arc::default(),
             registry,
             handovers: HandoverWatchdog::default(),
-            queue_denial: Denial::default(),
+            release_keys_denial: Denial::default(),
             all_denial: Denial::default(),
             release_all_denial: Denial::default(),
         }

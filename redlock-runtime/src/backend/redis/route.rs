@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
 
 use super::clock::CLOCK;
-use super::commands::{Deadline, Failure, by_kind, exclusive, no_reply, no_undo, send_script};
+use super::commands::{Deadline, Failure, by_kind, exclusive, no_undo, send_script};
 use super::connection::source::CONNECT;
-use super::connection::{MinReplicas, ReplicaConnection, SharedConnection, Source, diagnose};
+use super::connection::{SharedConnection, Source};
 use super::node_core::NodeCore;
 use crate::backend::{
     Abilities, Acquired, CLAIM_WINDOW, Claim, Fault, Found, LockBackend, Release, Reply,
@@ -23,7 +22,8 @@ use crate::fencing::FencingToken;
 pub(crate) struct Route<S: Source> {
     pub(crate) core: Arc<NodeCore<S>>,
     pub(crate) calls: Arc<SharedConnection<S>>,
-    /// The runtime to which `calls` belongs; `None`: the runtime of the caller.
+    /// `Some`: a local connection, and the caller's runtime on which it lives. `None`: the node's
+    /// own connection, whose commands are polled on the background thread.
     pub(crate) home: Option<Handle>,
 }
 
@@ -52,19 +52,6 @@ impl<S: Source> Route<S> {
         Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()) }
     }
 
-    /// The connection for a command that replicas have to confirm. `None`: they need not, and the
-    /// command goes over `calls`.
-    pub(super) async fn replica_connection(
-        &self,
-        deadline: &Deadline,
-    ) -> Result<Option<ReplicaConnection<'_, S>>, Failure> {
-        let Some((_, connections)) = &self.core.replicated else { return Ok(None) };
-        // Boxed to keep the future of an acquire small.
-        let taken = Box::pin(tokio::time::timeout_at(deadline.end, connections.take())).await;
-        let none = "no free connection";
-        taken.map(Some).map_err(|_| no_reply(&self.core.name, none, deadline.within, false))
-    }
-
     async fn acquire_over(
         &self,
         connection: &SharedConnection<S>,
@@ -80,6 +67,7 @@ impl<S: Source> Route<S> {
         self.core.heard_time(answer.found.micros, answer.sent);
         let mut acquired = answer.found.found;
         let (Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) = &mut acquired;
+        // Changed in place: a second `Acquired` would make this future larger.
         *was_cut = answer.was_cut;
         if let Acquired::Granted { .. } = acquired
             && let Some((error, is_final)) = self.shortage(call.replicas, answer.confirmed)
@@ -129,7 +117,7 @@ impl<S: Source> Route<S> {
         may_have_run: bool,
     ) -> Result<Found, Fault> {
         let (core, deadline) = (&self.core, Deadline::after(within));
-        let mut has_queue = !core.queue_denial.lasts(|| CLOCK.now());
+        let mut has_queue = !core.release_keys_denial.lasts(|| CLOCK.now());
         let mut refused: Option<(NodeErrorKind, bool)> = None;
         let answer = loop {
             let call = by_kind::release(*release, has_queue);
@@ -145,18 +133,21 @@ impl<S: Source> Route<S> {
         let may_have_run = may_have_run || refused.is_some_and(|(_, is_unknown)| is_unknown);
         let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
         match refused {
-            None if has_queue => core.queue_denial.allowed(),
+            None if has_queue => core.release_keys_denial.allowed(),
             // A slot that moves comes to rest again; an ACL usually stays as it is.
-            Some((NodeErrorKind::NoPermission, _)) => _ = core.queue_denial.denied(CLOCK.now()),
+            Some((NodeErrorKind::NoPermission, _)) => {
+                core.release_keys_denial.denied(CLOCK.now());
+            }
             _ => {}
         }
         let was_cut = answer.was_cut || may_have_run;
-        Ok(self.released(*release, answer.found, was_cut))
+        Ok(self.conclude_release(*release, answer.found, was_cut))
     }
 
-    /// What a release found, and whether somebody has the lock next, or waits for it. `was_cut`: it
-    /// was repeated, as the connection of its first try broke.
-    pub(super) fn released(
+    /// What a release means for its owner; has the watchdog look again where a waiter was handed the
+    /// lock, or may have been. `was_cut`: the release was repeated, as the connection of its first
+    /// try broke.
+    pub(super) fn conclude_release(
         &self,
         release: Release<'_>,
         (found, is_awaited): (Found, bool),
@@ -173,26 +164,6 @@ impl<S: Source> Route<S> {
             self.core.handovers.look_again(key, owner, release.retain.unwrap_or(CLAIM_WINDOW));
         }
         found
-    }
-
-    /// Why a write does not count: too few replicas have it. The flag: retrying cannot help.
-    pub(super) fn shortage(
-        &self,
-        replicas: Option<MinReplicas>,
-        confirmed: RedisResult<u32>,
-    ) -> Option<(NodeError, bool)> {
-        let replicas = replicas?;
-        match confirmed {
-            Ok(count) if count >= replicas.needed => None,
-            Ok(count) => {
-                let message = replicas.shortage(count);
-                Some((NodeError::new(&self.core.name, NodeErrorKind::NoReplicas, message), false))
-            }
-            Err(error) => {
-                let why = diagnose(&self.core.name, &error);
-                Some((why.error, why.is_final))
-            }
-        }
     }
 }
 

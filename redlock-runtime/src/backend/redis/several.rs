@@ -74,7 +74,7 @@ impl<S: Source> ReleaseAll for Route<S> {
                 Ok(answer) => {
                     core.release_all_denial.allowed();
                     let each = releases.iter().zip(answer.found);
-                    each.map(|(one, found)| Ok(self.released(*one, found, answer.was_cut)))
+                    each.map(|(one, found)| Ok(self.conclude_release(*one, found, answer.was_cut)))
                         .collect()
                 }
                 Err(failure) if is_refused::<S>(&failure) => {

@@ -1,5 +1,7 @@
 //! The Lua scripts, called by digest, and by text if the server does not know them yet.
 
+mod unknown;
+
 use std::borrow::Cow;
 
 use deadpool_redis::redis;
@@ -111,23 +113,6 @@ impl Invocation {
         }
     }
 
-    /// Sends the text of the script. Its follower is probably unknown to the server too, so it is
-    /// loaded first: later it would take two round trips, and the caller's next command would
-    /// overtake it.
-    async fn introduce(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<Value> {
-        if let Some(follower) = self.follower() {
-            // The answer does not matter.
-            let _ = follower.run_text(connection).await;
-        }
-        self.run_text(connection).await
-    }
-
-    /// The follower of the script. Called without an owner, it does nothing.
-    pub(crate) fn follower(&self) -> Option<Self> {
-        let key = self.key();
-        Some(Self::new(self.script.follower?, &[&*key], &[]))
-    }
-
     /// Runs the script by its digest. `None`: the server does not know it, and has done nothing.
     pub(crate) async fn run_known(
         &self,
@@ -137,25 +122,6 @@ impl Invocation {
             Err(error) if is_unknown(&error) => Ok(None),
             result => result.map(Some),
         }
-    }
-
-    /// Runs the script in one command, whether the server knows it or not.
-    pub(crate) async fn run_text(
-        &self,
-        connection: &mut (impl ConnectionLike + Send),
-    ) -> RedisResult<Value> {
-        self.by_text().query_async(connection).await
-    }
-
-    fn by_text(&self) -> Cmd {
-        let mut by_text = redis::cmd("EVAL");
-        by_text.arg(self.script.text);
-        for arg in self.by_digest.args_iter().skip(2) {
-            if let Arg::Simple(word) = arg {
-                by_text.arg(word);
-            }
-        }
-        by_text
     }
 }
 

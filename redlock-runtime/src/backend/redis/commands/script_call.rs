@@ -88,30 +88,9 @@ impl ScriptCall {
     ) -> RedisResult<(Value, RedisResult<u32>)> {
         match self.replicas {
             None => Ok((self.invocation().run(&mut loan.connection).await?, Ok(0))),
-            Some(replicas) => self.send_and_confirm(replicas, loan).await,
+            Some(replicas) => {
+                replicas.run_confirmed(&self.invocation(), &mut loan.connection).await
+            }
         }
-    }
-
-    async fn send_and_confirm(
-        &self,
-        replicas: MinReplicas,
-        loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
-    ) -> RedisResult<(Value, RedisResult<u32>)> {
-        let (invocation, mut behind) = (self.invocation(), loan.connection.clone());
-        let (first, confirmed) = tokio::join!(
-            biased;
-            invocation.run_known(&mut loan.connection),
-            replicas.confirm(&mut behind)
-        );
-        if let Some(value) = first? {
-            return Ok((value, confirmed));
-        }
-        // The server did not know the script: WAIT counted the writes before it.
-        let (value, confirmed) = tokio::join!(
-            biased;
-            invocation.run_text(&mut loan.connection),
-            replicas.confirm(&mut behind)
-        );
-        Ok((value?, confirmed))
     }
 }

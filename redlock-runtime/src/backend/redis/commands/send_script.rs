@@ -1,24 +1,21 @@
 //! Sends one script call to a node, and returns its answer, or what is known without an answer.
 
+mod repetition;
+
 use std::time::Duration;
 
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, Timeout, sleep, timeout_at};
+use tokio::time::{Instant, Timeout, timeout_at};
 
+pub(crate) use self::repetition::is_passing;
+use self::repetition::{failure_unless_repeated, pause_after};
 use super::failure::{Failure, no_connection, no_reply, nonsense, superseded};
 use super::script_call::ScriptCall;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{
-    Diagnosis, HasRun, Loan, SharedConnection, Source, diagnose,
-};
+use crate::backend::redis::connection::{HasRun, Loan, SharedConnection, Source, diagnose};
 use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
-use crate::error::NodeErrorKind;
-
-/// The pause before a second repetition, in which a connection is made. Each further pause is twice
-/// as long.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// When the answer to a call must have come.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +84,8 @@ pub(crate) async fn send_script<S: Source, T>(
                 // proxy, whose own connection may be another one, the repeated clean-ups find what
                 // lands late.
                 sending.is_over = why.has_run != HasRun::Perhaps;
-                if let Some(failure) = failed(health, connection, call, loan, why, repeats) {
+                let failure = failure_unless_repeated(health, connection, call, loan, why, repeats);
+                if let Some(failure) = failure {
                     break failure;
                 }
                 was_cut = true;
@@ -102,37 +100,6 @@ pub(crate) async fn send_script<S: Source, T>(
     };
     let took = deadline.within.saturating_sub(deadline.left());
     Err(health.failed(failure.unknown_if(was_cut), CLOCK.now().minus(took)))
-}
-
-/// What to do about an error of the connection or the server. `None`: the call is repeated.
-#[cold]
-fn failed<S: Source>(
-    health: &OutageLog,
-    connection: &SharedConnection<S>,
-    call: &ScriptCall,
-    loan: &Loan<S::Connection>,
-    why: Diagnosis,
-    repeats: u32,
-) -> Option<Failure> {
-    let has_no_answer = why.broke() || why.error.kind() == NodeErrorKind::Unreachable;
-    if !has_no_answer {
-        loan.heard();
-    }
-    if why.broke() {
-        health.broke();
-    }
-    let is_repeated = why.broke() && call.may_repeat && repeats < S::REPEATS;
-    // The client library of a cluster makes a broken connection anew by itself. If that has not
-    // helped, the whole client is replaced. So it is where a server knows no master of the key:
-    // the client library would ask the same server for ever.
-    let mends_itself = is_repeated && !S::LEADS_TO_ONE;
-    let is_astray = why.knows_no_master && !S::LEADS_TO_ONE;
-    if (why.discard || has_no_answer || is_astray) && !mends_itself {
-        connection.failed(loan, &call.key());
-    }
-    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-    let may_have_run = why.may_have_run() || connection.repeats_unseen();
-    (!is_repeated).then(|| Failure::new(why.error, may_have_run, is_final))
 }
 
 /// Waits for a connection until the deadline.
@@ -152,13 +119,6 @@ pub(crate) async fn connect<S: Source>(
     }
 }
 
-/// Waits before the next repetition, after `repeats` of them. The first one comes at once.
-async fn pause_after(repeats: u32) {
-    if let Some(doublings) = repeats.checked_sub(1) {
-        sleep(PAUSE * 2_u32.pow(doublings)).await;
-    }
-}
-
 /// Runs `future` until the deadline, by a timer that works even while the caller blocks its own
 /// runtime.
 fn bounded<S: Source, F: Future>(
@@ -172,11 +132,6 @@ fn bounded<S: Source, F: Future>(
 
 /// For calls that need no clean-up.
 pub(crate) fn no_undo<C>(_: Loan<C>) {}
-
-/// A cluster's error while it changes is not final.
-pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
-    !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
-}
 
 /// A command that was sent.
 struct Sending<'a, C: Clone, F: Fn(Loan<C>)> {

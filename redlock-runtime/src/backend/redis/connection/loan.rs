@@ -84,9 +84,9 @@ impl<C> Loan<C> {
         self.silence.longest
     }
 
-    /// Has the connection been silent for too long, now that the caller of a command that was
-    /// `sent` has gone?
-    pub(super) fn is_silent(&self, sent: Moment, now: Moment) -> bool {
+    /// Notes that the caller of a command that was `sent` has gone without a reply. Returns whether
+    /// the connection has been silent for too long.
+    pub(super) fn note_silence(&self, sent: Moment, now: Moment) -> bool {
         let Silence { since, longest, .. } = &*self.silence;
         let first =
             match since.compare_exchange(0, sent.nanos(), Ordering::Relaxed, Ordering::Relaxed) {
@@ -96,9 +96,9 @@ impl<C> Loan<C> {
         now.since(first) >= *longest
     }
 
-    /// Was it made sure a moment ago that the connection has not ended? If not, the caller does so
-    /// now.
-    pub(super) fn was_looked_at(&self, now: Moment) -> bool {
+    /// Notes that the caller makes sure now that the connection has not ended. Returns whether that
+    /// was done a moment ago, so that the caller need not.
+    pub(super) fn note_look(&self, now: Moment) -> bool {
         let looked_at = &self.silence.looked_at;
         let is_recent =
             now.since(Moment::from_nanos(looked_at.load(Ordering::Relaxed))) < LOOKED_AT;

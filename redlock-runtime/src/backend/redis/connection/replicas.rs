@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::identified_source::IdentifiedSource;
 use super::shared::SharedConnection;
 use super::source::Source;
+use crate::backend::redis::commands::Invocation;
 use crate::mutex::Mutex;
 
 /// The most connections for acquires that wait for replicas; more callers queue for one.
@@ -54,6 +55,30 @@ impl MinReplicas {
             Value::Int(acknowledged) => Ok(u32::try_from(acknowledged).unwrap_or(0)),
             _ => Ok(0),
         }
+    }
+
+    /// Runs a script, and returns its answer, and how many replicas have what it wrote.
+    pub(crate) async fn run_confirmed(
+        self,
+        invocation: &Invocation,
+        connection: &mut (impl ConnectionLike + Clone + Send),
+    ) -> RedisResult<(Value, RedisResult<u32>)> {
+        let mut behind = connection.clone();
+        let (first, confirmed) = tokio::join!(
+            biased;
+            invocation.run_known(connection),
+            self.confirm(&mut behind)
+        );
+        if let Some(value) = first? {
+            return Ok((value, confirmed));
+        }
+        // The server did not know the script: WAIT counted the writes before it.
+        let (value, confirmed) = tokio::join!(
+            biased;
+            invocation.run_text(connection),
+            self.confirm(&mut behind)
+        );
+        Ok((value?, confirmed))
     }
 
     pub(crate) fn shortage(self, confirmed: u32) -> String {

@@ -163,7 +163,7 @@ impl<S: Source> SharedConnection<S> {
     /// on it may have been carried out, as far as anybody knows, and one that is not given to it
     /// has not been.
     pub(crate) fn forget_if_ended(&self, loan: &mut Loan<S::Connection>, now: Moment) -> bool {
-        if loan.was_looked_at(now) {
+        if loan.note_look(now) {
             return false;
         }
         let _timer = self.timer().map(Handle::enter);
@@ -176,7 +176,7 @@ impl<S: Source> SharedConnection<S> {
 
     /// The caller of a command about `key` that was `sent` has gone without an answer.
     pub(crate) fn gave_no_answer(&self, loan: &Loan<S::Connection>, sent: Moment, key: &str) {
-        if loan.is_silent(sent, CLOCK.now()) {
+        if loan.note_silence(sent, CLOCK.now()) {
             self.current.lock().fell_silent = true;
             self.failed(loan, key);
         }

@@ -214,7 +214,7 @@ impl OutageLog {
                 return;
             }
             outage
-                .is_due(now)
+                .take_due_report(now)
                 .then(|| (word(outage.kind), outage.error.clone(), now.since(outage.began)))
         };
         // Another client of this process that used the node may have ended since.
@@ -341,8 +341,8 @@ impl Outage {
         !std::mem::replace(&mut self.is_reported, true)
     }
 
-    /// Is it to be reported again now? Then the next time is set.
-    fn is_due(&mut self, now: Moment) -> bool {
+    /// Sets the next time of a report, if one is due now. `false`: none is.
+    fn take_due_report(&mut self, now: Moment) -> bool {
         if now < self.tell_again {
             return false;
         }

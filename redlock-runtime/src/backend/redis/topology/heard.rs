@@ -15,7 +15,8 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    pub(super) fn is_new(&mut self, message: &[u8]) -> bool {
+    /// Notes a message. `false`: it came already.
+    pub(super) fn note(&mut self, message: &[u8]) -> bool {
         // The same owner may be asked more than once, and may answer once too often.
         if message.starts_with(LOOK) || message.starts_with(PING) {
             return true;
@@ -40,14 +41,14 @@ mod tests {
     #[test]
     fn what_comes_over_the_bus_again_is_heard_once() {
         let mut heard = Heard::default();
-        assert!(heard.is_new(b"a") && !heard.is_new(b"a"));
+        assert!(heard.note(b"a") && !heard.note(b"a"));
         for n in 0..MOST_HEARD {
-            assert!(heard.is_new(format!("{n}").as_bytes()));
+            assert!(heard.note(format!("{n}").as_bytes()));
         }
         assert_eq!(heard.known.len(), MOST_HEARD);
-        assert!(heard.is_new(b"a"), "that is long ago");
+        assert!(heard.note(b"a"), "that is long ago");
         for again in [LOOK, PING] {
-            assert!(heard.is_new(again) && heard.is_new(again));
+            assert!(heard.note(again) && heard.note(again));
         }
     }
 }

@@ -158,7 +158,7 @@ impl Masters {
     }
 
     fn pass_on(&mut self, message: Vec<u8>) {
-        if self.heard.is_new(&message) {
+        if self.heard.note(&message) {
             self.listener.pass_on(message);
         }
     }

@@ -3,11 +3,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, cmd};
+use tokio::time::sleep;
 
 use super::*;
 use crate::backend::redis::commands::exclusive::release::SCRIPT;
 use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, unidentified, value};
 use crate::backend::redis::health::ServerIdentity;
+use crate::error::NodeErrorKind;
 use crate::report::Reports;
 
 /// A server whose place another one takes while it answers to a script.

@@ -124,10 +124,10 @@ async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
     let before = |silence| CLOCK.now().minus(silence);
     let loan = install(SECOND);
     let now = CLOCK.now();
-    assert!(!loan.is_silent(now, now.plus(SECOND / 2)), "its answer may be on the way");
+    assert!(!loan.note_silence(now, now.plus(SECOND / 2)), "its answer may be on the way");
     loan.heard();
-    assert!(!loan.is_silent(now.plus(SECOND), now.plus(SECOND * 3 / 2)), "it has answered");
-    assert!(loan.is_silent(now.plus(2 * SECOND), now.plus(2 * SECOND)), "since the first");
+    assert!(!loan.note_silence(now.plus(SECOND), now.plus(SECOND * 3 / 2)), "it has answered");
+    assert!(loan.note_silence(now.plus(2 * SECOND), now.plus(2 * SECOND)), "since the first");
 
     for took in [SECOND / 2, 100 * SECOND] {
         let loan = install(took);

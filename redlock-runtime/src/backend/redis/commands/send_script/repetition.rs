@@ -1,0 +1,58 @@
+//! Whether a call that failed is repeated, and when.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::backend::redis::commands::failure::Failure;
+use crate::backend::redis::commands::script_call::ScriptCall;
+use crate::backend::redis::connection::{Diagnosis, Loan, SharedConnection, Source};
+use crate::backend::redis::health::OutageLog;
+use crate::error::NodeErrorKind;
+
+/// The pause before a second repetition, in which a connection is made. Each further pause is twice
+/// as long.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What an error of the connection or the server means for the call. `None`: the call is repeated.
+#[cold]
+pub(super) fn failure_unless_repeated<S: Source>(
+    health: &OutageLog,
+    connection: &SharedConnection<S>,
+    call: &ScriptCall,
+    loan: &Loan<S::Connection>,
+    why: Diagnosis,
+    repeats: u32,
+) -> Option<Failure> {
+    let has_no_answer = why.broke() || why.error.kind() == NodeErrorKind::Unreachable;
+    if !has_no_answer {
+        loan.heard();
+    }
+    if why.broke() {
+        health.broke();
+    }
+    let is_repeated = why.broke() && call.may_repeat && repeats < S::REPEATS;
+    // The client library of a cluster makes a broken connection anew by itself. If that has not
+    // helped, the whole client is replaced. So it is where a server knows no master of the key:
+    // the client library would ask the same server for ever.
+    let mends_itself = is_repeated && !S::LEADS_TO_ONE;
+    let is_astray = why.knows_no_master && !S::LEADS_TO_ONE;
+    if (why.discard || has_no_answer || is_astray) && !mends_itself {
+        connection.failed(loan, &call.key());
+    }
+    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+    let may_have_run = why.may_have_run() || connection.repeats_unseen();
+    (!is_repeated).then(|| Failure::new(why.error, may_have_run, is_final))
+}
+
+/// Waits before the next repetition, after `repeats` of them. The first one comes at once.
+pub(super) async fn pause_after(repeats: u32) {
+    if let Some(doublings) = repeats.checked_sub(1) {
+        sleep(PAUSE * 2_u32.pow(doublings)).await;
+    }
+}
+
+/// A cluster's error while it changes is not final.
+pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
+    !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
+}
