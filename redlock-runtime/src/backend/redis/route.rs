@@ -144,9 +144,9 @@ impl<S: Source> Route<S> {
         Ok(self.conclude_release(*release, answer.found, was_cut))
     }
 
-    /// What a release means for its owner; has the watchdog look again where a waiter was handed the
-    /// lock, or may have been. `was_cut`: the release was repeated, as the connection of its first
-    /// try broke.
+    /// What a release means for its owner; has the watchdog look again where a waiter was handed
+    /// the lock, or may have been. `was_cut`: the release was repeated, as the connection of its
+    /// first try broke.
     pub(super) fn conclude_release(
         &self,
         release: Release<'_>,
