@@ -3,14 +3,12 @@
 use std::pin::Pin;
 use std::task::Poll;
 
-pub(crate) async fn together<T>(
-    mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
-) -> Vec<T> {
-    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+pub(crate) async fn together<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
         for (future, output) in futures.iter_mut().zip(&mut outputs) {
             if output.is_none()
-                && let Poll::Ready(ready) = future.as_mut().poll(context)
+                && let Poll::Ready(ready) = Pin::new(future).poll(context)
             {
                 *output = Some(ready);
             }
@@ -29,7 +27,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn together_waits_for_all_and_keeps_their_order() {
-        let sleep = |seconds| -> Pin<Box<dyn Future<Output = u64> + Send>> {
+        let sleep = |seconds| {
             Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 seconds

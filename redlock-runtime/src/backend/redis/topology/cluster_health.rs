@@ -1,6 +1,5 @@
 //! Which masters of a cluster answer.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool_redis::redis::cluster_routing::{
@@ -31,12 +30,8 @@ impl HealthCheck for RedisCluster {
                 Ok(view) => {
                     let whole = self.judged_as_a_whole(begun, self.covered(&view));
                     let left = within.saturating_sub(begun.elapsed());
-                    let checks = view.masters.into_iter().map(|master| {
-                        let check: Pin<Box<dyn Future<Output = NodeHealth> + Send + '_>> =
-                            Box::pin(self.check(master, left));
-                        check
-                    });
-                    let mut nodes = together(checks.collect()).await;
+                    let checks = view.masters.into_iter().map(|master| self.check(master, left));
+                    let mut nodes = together(checks.map(Box::pin).collect()).await;
                     nodes.push(whole);
                     self.checks.forget_others(&nodes);
                     nodes.pop_if(|whole| whole.is_usable());

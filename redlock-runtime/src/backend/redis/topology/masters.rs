@@ -194,17 +194,10 @@ async fn survey(
     known: Vec<(Address, PubSubSink)>,
 ) -> RedisResult<Survey> {
     let (seed, View { masters, unnamed, .. }) = view(&seeds, &known, CONNECT).await?;
-    let mut checks: Vec<Pin<Box<dyn Future<Output = bool> + Send + '_>>> = Vec::new();
-    for (_, sink) in &known {
-        checks.push(Box::pin(lives(sink.clone(), &channel)));
-    }
-    let mut opening: Vec<Pin<Box<dyn Future<Output = RedisResult<MasterConnection>> + Send + '_>>> =
-        Vec::new();
-    for Master { address, .. } in masters {
-        if known.iter().all(|(known, _)| *known != address) {
-            opening.push(Box::pin(open(&seed, address, &channel)));
-        }
-    }
+    let checks = known.iter().map(|(_, sink)| Box::pin(lives(sink.clone(), &channel))).collect();
+    let is_new = |one: &Master| known.iter().all(|(known, _)| *known != one.address);
+    let new = masters.into_iter().filter(is_new);
+    let opening = new.map(|one| Box::pin(open(&seed, one.address, &channel))).collect();
     let (alive, opened) = tokio::join!(together(checks), together(opening));
     let deaf = known.into_iter().zip(alive).filter(|(_, lives)| !lives);
     let deaf = deaf.map(|((address, _), _)| address).collect();

@@ -1,6 +1,5 @@
 //! The current master, as most of its sentinels name it.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool::managed::Manager as _;
@@ -15,9 +14,7 @@ use super::sentinel_watch::{self, LedTo, SentinelWatch, master_address};
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
 use crate::backend::redis::connection::{address, ended, unasked};
-use crate::backend::redis::pubsub::{
-    Listener, PubsubStream, broken, mailbox, silent, subscription,
-};
+use crate::backend::redis::pubsub::{Listener, PubsubStream, broken, mailbox, subscription};
 use crate::backend::redis::{NodeOptions, RedisNode};
 use crate::error::LockError;
 use crate::together::together;
@@ -128,13 +125,10 @@ async fn chosen(named: Vec<Vec<Named<'_>>>, sentinels: usize, master: &str) -> R
 
 /// The highest epoch that one of these sentinels knows; zero if none tells.
 async fn latest(named: &[Named<'_>], master: &str) -> u64 {
-    let mut asked: Vec<Pin<Box<dyn Future<Output = RedisResult<u64>> + Send + '_>>> = Vec::new();
-    for (sentinel, _) in named {
-        let told = timeout(EPOCH, epoch(sentinel, master));
-        asked.push(Box::pin(async { told.await.unwrap_or_else(|_| Err(silent())) }));
-    }
-    let epochs = together(asked).await.into_iter().map(Result::unwrap_or_default);
-    epochs.max().unwrap_or_default()
+    let asked = named.iter().map(|(sentinel, _)| timeout(EPOCH, epoch(sentinel, master)));
+    let answers = together(asked.map(Box::pin).collect()).await.into_iter();
+    // A sentinel that is silent, or fails, tells none.
+    answers.flatten().flatten().max().unwrap_or_default()
 }
 
 /// The epoch of the configuration that a sentinel has of this master: each failover has a higher

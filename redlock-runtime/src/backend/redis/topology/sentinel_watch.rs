@@ -2,7 +2,6 @@
 //! that the others cannot reach.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool_redis::redis;
@@ -40,8 +39,8 @@ impl<'a> SentinelWatch<'a> {
     pub(super) async fn named(&mut self) -> Option<MasterAddress> {
         let (master, count) = (self.master, self.sentinels.len());
         let asked = self.sentinels.iter_mut().map(|(sentinel, open)| ask(sentinel, open, master));
-        let asked = asked.map(|asked| Box::pin(asked) as Pin<Box<_>>);
-        let named: Vec<_> = together(asked.collect()).await.into_iter().flatten().collect();
+        let asked = asked.map(Box::pin).collect();
+        let named: Vec<_> = together(asked).await.into_iter().flatten().collect();
         let votes = |one: &&MasterAddress| named.iter().filter(|other| other == one).count();
         named.iter().find(|one| is_majority(votes(one), count)).cloned()
     }
