@@ -11,14 +11,15 @@ use deadpool_redis::redis::{
 };
 use once_cell::race::OnceBox;
 
-/// A script after `hand_over.lua` and `holders.lua`, the functions that several scripts share.
+/// A script: its files come after `hand_over.lua` and `holders.lua`, the functions that several
+/// scripts share. `after`: a file that comes before these, for the usual case.
 macro_rules! with_hand_over {
-    ($file:literal $(, after $first:literal)?) => {
+    ($($file:literal),+ $(; after $first:literal)?) => {
         $crate::backend::redis::commands::Script::new(concat!(
             $(include_str!($first),)?
-            include_str!("hand_over.lua"),
+            include_str!("../exclusive/hand_over.lua"),
             include_str!("../shared/holders.lua"),
-            include_str!($file)
+            $(include_str!($file)),+
         ))
     };
 }

@@ -8,41 +8,30 @@ use crate::backend::CLAIM_WINDOW;
 use crate::backend::redis::commands::Script;
 use crate::options::MIN_EXPIRE;
 
+/// All scripts.
+static SCRIPTS: [(&Script, &str); 12] = [
+    (&acquire::SCRIPT, "ab4359bf981b70f2cab2bac683793b5b436a793b"),
+    (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
+    (&batch::SCRIPT, "5879d0303bff4c579e1018fb88a064c691cee2d4"),
+    (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
+    (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
+    (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
+    (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
+    (&enqueue::SCRIPT, "443f85969f51de07f2969283738ad4385657120e"),
+    (&rotate::SCRIPT, "64ca8c08cd59382a710e3706e465dadfe3b02cb7"),
+    (&nudge::SCRIPT, "1e78dc85c94101088d1a8c130174a54c5391557c"),
+    (&release_all::SCRIPT, "939afaf1eafcd7021cc83770a23f871c32f3b2fb"),
+    (&release::SCRIPT, "976445196f8813f7d4b353b31077424552c7ceca"),
+];
+
 /// The texts of all scripts.
 pub(crate) fn scripts() -> [&'static str; 12] {
-    [
-        &acquire::SCRIPT,
-        &acquire_all::SCRIPT,
-        &batch::SCRIPT,
-        &raise::SCRIPT,
-        &renew::SCRIPT,
-        &release_hint::SCRIPT,
-        &release::SCRIPT,
-        &release_all::SCRIPT,
-        &enqueue::SCRIPT,
-        &rotate::SCRIPT,
-        &nudge::SCRIPT,
-        &retain::SCRIPT,
-    ]
-    .map(Script::text)
+    SCRIPTS.map(|(script, _)| script.text())
 }
 
 #[test]
 fn the_digests_are_pinned() {
-    for (script, digest) in [
-        (&acquire::SCRIPT, "ab4359bf981b70f2cab2bac683793b5b436a793b"),
-        (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
-        (&batch::SCRIPT, "5879d0303bff4c579e1018fb88a064c691cee2d4"),
-        (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
-        (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
-        (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
-        (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-        (&enqueue::SCRIPT, "443f85969f51de07f2969283738ad4385657120e"),
-        (&rotate::SCRIPT, "64ca8c08cd59382a710e3706e465dadfe3b02cb7"),
-        (&nudge::SCRIPT, "1e78dc85c94101088d1a8c130174a54c5391557c"),
-        (&release_all::SCRIPT, "939afaf1eafcd7021cc83770a23f871c32f3b2fb"),
-        (&release::SCRIPT, "976445196f8813f7d4b353b31077424552c7ceca"),
-    ] {
+    for (script, digest) in SCRIPTS {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }
 }

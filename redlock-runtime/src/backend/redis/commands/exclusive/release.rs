@@ -6,7 +6,7 @@ use super::{arguments, replies, retain};
 use crate::backend::redis::commands::{Invocation, Part, Script, ScriptCall, Verb, with_hand_over};
 use crate::backend::{Claim, Found, Release, TokensUsed};
 
-pub(crate) static SCRIPT: Script = with_hand_over!("release.lua", after "quick_release.lua");
+pub(crate) static SCRIPT: Script = with_hand_over!("release.lua"; after "quick_release.lua");
 
 /// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
 /// lock itself is released.

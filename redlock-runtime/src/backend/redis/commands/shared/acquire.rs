@@ -2,15 +2,14 @@
 
 use deadpool_redis::redis::Value;
 
-use super::with_join::with_join;
 use super::{release, words};
 use crate::backend::redis::commands::exclusive::{arguments, replies};
 use crate::backend::redis::commands::reply::Timed;
-use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Acquired, Claim};
 
 pub(in crate::backend::redis::commands) static SCRIPT: Script =
-    with_join!("acquire.lua", after "quick_acquire.lua").before(&release::SCRIPT);
+    with_hand_over!("join.lua", "acquire.lua"; after "quick_acquire.lua").before(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {
     let keys = words::keys(claim);

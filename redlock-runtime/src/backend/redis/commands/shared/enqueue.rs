@@ -1,14 +1,13 @@
 //! The enqueue command: enters among the holders, or puts the owner at the end of the queue; or
 //! checks its entry.
 
-use super::with_join::with_join;
 use super::{release, words};
 use crate::backend::redis::commands::exclusive::arguments;
-use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Look};
 
 pub(in crate::backend::redis::commands) static SCRIPT: Script =
-    with_join!("enqueue.lua").before(&release::SCRIPT);
+    with_hand_over!("join.lua", "enqueue.lua").before(&release::SCRIPT);
 
 /// Enqueues an owner that is signalled on `channel`. An owner may enqueue only once, so this is not
 /// repeated. The reply is that of the exclusive kind.

@@ -9,7 +9,6 @@ pub(crate) mod enqueue;
 pub(crate) mod raise;
 pub(crate) mod release;
 pub(crate) mod renew;
-mod with_join;
 pub(in crate::backend::redis::commands) mod words;
 
 #[cfg(test)]

@@ -3,14 +3,9 @@
 use super::words;
 use crate::backend::Release;
 use crate::backend::redis::commands::exclusive::arguments;
-use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 
-pub(crate) static SCRIPT: Script = Script::new(concat!(
-    include_str!("quick_release.lua"),
-    include_str!("../exclusive/hand_over.lua"),
-    include_str!("holders.lua"),
-    include_str!("release.lua")
-));
+pub(crate) static SCRIPT: Script = with_hand_over!("release.lua"; after "quick_release.lua");
 
 /// `has_queue`: the user of this client may use the queue and the fencing keys of the lock. Without
 /// them the owner only leaves the holders.
