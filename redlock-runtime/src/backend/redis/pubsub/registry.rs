@@ -7,7 +7,7 @@ use std::{fmt, str};
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::former_owners::FormerOwners;
+use super::last_ones::LastOnes;
 use super::subscription::{Listener, News};
 use crate::backend::{
     Claim, FencingTokens, HintRegistration, OnRelease, QueueSignal, Subscription,
@@ -72,14 +72,14 @@ struct Listeners {
 /// server has older data than it had: a snapshot that was restored, or a replica that lagged. They
 /// are many more, and must not keep the others from being remembered.
 struct Former {
-    gave_up: FormerOwners,
-    served: FormerOwners,
+    gave_up: LastOnes<Owner, Claim>,
+    served: LastOnes<Owner, Claim>,
 }
 
 impl Default for Former {
     fn default() -> Self {
-        let gave_up = FormerOwners::new(MOST_GAVE_UP);
-        Self { gave_up, served: FormerOwners::new(MOST_SERVED) }
+        let gave_up = LastOnes::new(MOST_GAVE_UP);
+        Self { gave_up, served: LastOnes::new(MOST_SERVED) }
     }
 }
 
@@ -201,16 +201,17 @@ impl Registry {
         HintRegistration::new(Registration { registry: Arc::clone(self), owner: owner.clone() })
     }
 
-    /// The owner is never used again, though it may still be handed a lock.
+    /// The owner is never used again, though it may still be handed a lock. A release that fails is
+    /// repeated, and tells this again.
     pub(crate) fn gave_up(&self, claim: &Claim) {
-        self.listeners.lock().former.gave_up.add(claim);
+        self.listeners.lock().former.gave_up.add(&claim.owner, claim.clone());
     }
 
     /// The owner once stood in the queue, and lets go of the lock: it is never used again, though a
     /// queue that comes back older than it was still has it. Such an entry would cost the others
     /// the claim window otherwise, as this client knows nothing of it.
     pub(crate) fn note_served(&self, claim: &Claim) {
-        self.listeners.lock().former.served.add(claim);
+        self.listeners.lock().former.served.add(&claim.owner, claim.clone());
     }
 
     /// Signals may have been missed.

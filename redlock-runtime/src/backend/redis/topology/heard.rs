@@ -1,36 +1,25 @@
 //! The signals of a cluster that came already: its bus brings some of them more than once.
 
-use std::collections::{HashSet, VecDeque};
-
+use crate::backend::redis::pubsub::LastOnes;
 use crate::backend::redis::pubsub::registry::{LOOK, PING};
 
 /// How many messages are remembered, as each of them comes from every master.
 const MOST_HEARD: usize = 512;
 
 /// Messages that came already: no two hand-overs and no two hints are alike.
-#[derive(Default)]
-pub(super) struct Heard {
-    known: HashSet<Vec<u8>>,
-    in_order: VecDeque<Vec<u8>>,
+pub(super) struct Heard(LastOnes<Vec<u8>, ()>);
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self(LastOnes::new(MOST_HEARD))
+    }
 }
 
 impl Heard {
     /// Notes a message. `false`: it came already.
     pub(super) fn note(&mut self, message: &[u8]) -> bool {
         // The same owner may be asked more than once, and may answer once too often.
-        if message.starts_with(LOOK) || message.starts_with(PING) {
-            return true;
-        }
-        if !self.known.insert(message.to_vec()) {
-            return false;
-        }
-        if self.in_order.len() == MOST_HEARD
-            && let Some(oldest) = self.in_order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        self.in_order.push_back(message.to_vec());
-        true
+        message.starts_with(LOOK) || message.starts_with(PING) || self.0.add(&message.to_vec(), ())
     }
 }
 
@@ -45,7 +34,7 @@ mod tests {
         for n in 0..MOST_HEARD {
             assert!(heard.note(format!("{n}").as_bytes()));
         }
-        assert_eq!(heard.known.len(), MOST_HEARD);
+        assert_eq!(heard.0.len(), MOST_HEARD);
         assert!(heard.note(b"a"), "that is long ago");
         for again in [LOOK, PING] {
             assert!(heard.note(again) && heard.note(again));
