@@ -1,6 +1,5 @@
 //! Acquires, or releases, several locks with one script, where one server has all of their keys.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool_redis::redis::Value;
@@ -100,19 +99,9 @@ impl<S: Source> Route<S> {
         was_cut: bool,
         end: Instant,
     ) -> Vec<Result<Found, Fault>> {
-        let one = async |release| {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.release_over(release, left, false).await {
-                Ok(Found::Gone | Found::Stolen) if was_cut => Ok(Found::Unclear),
-                Ok(found) => Ok(found),
-                Err(fault) => Err(Fault { is_unknown: fault.is_unknown || was_cut, ..fault }),
-            }
-        };
-        let mut each: Vec<Pin<Box<dyn Future<Output = _> + Send + '_>>> = Vec::new();
-        for release in releases {
-            each.push(Box::pin(one(release)));
-        }
-        together(each).await
+        let left = end.saturating_duration_since(Instant::now());
+        let each = releases.iter().map(|release| self.release_over(release, left, was_cut));
+        together(each.map(Box::pin).collect()).await
     }
 }
 
