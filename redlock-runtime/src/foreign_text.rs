@@ -8,7 +8,12 @@ const SHOWN: usize = 300;
 
 /// The beginning of `text`: errors may be kept, and cloned for many callers.
 pub(crate) fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    cut_after(SHOWN, text)
+}
+
+/// The first `most` characters of `text`, and that it goes on.
+pub(crate) fn cut_after(most: usize, text: &str) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

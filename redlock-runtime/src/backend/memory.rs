@@ -10,6 +10,7 @@ use super::downgrade::{Downgrade, Downgraded};
 use super::lock_backend::{Abilities, LockBackend};
 use super::outcome::Reply;
 use super::outcome::{Acquired, Fault, Found};
+use super::release_hints::OnRelease;
 use crate::clock::Clock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -123,6 +124,13 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
+/// Tells waiters of a release. Outside of the mutex: this wakes tasks.
+fn tell(told: Vec<OnRelease>) {
+    for on_release in told {
+        on_release();
+    }
+}
+
 fn other_clock() -> Fault {
     let message = "the lease in this store is counted on another clock, which may be paused";
     let node = NodeError::new("memory", NodeErrorKind::OtherClock, message);
@@ -156,9 +164,7 @@ impl Memory {
                 // Nobody notifies of leases that have ended by themselves.
                 let told = tables.hints(key, now);
                 drop(tables);
-                for on_release in told {
-                    on_release();
-                }
+                tell(told);
                 return Ok(Acquired::refused(None, None));
             }
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
@@ -215,10 +221,7 @@ impl Memory {
             }
             tables.hints(key, now)
         };
-        // Outside of the mutex: this wakes tasks.
-        for on_release in told {
-            on_release();
-        }
+        tell(told);
         Found::Ours
     }
 
@@ -251,10 +254,7 @@ impl Memory {
             tables.locks.insert(key.to_owned(), reader);
             (fencing_token, tables.hints(key, now))
         };
-        // Outside of the mutex: this wakes tasks.
-        for on_release in told {
-            on_release();
-        }
+        tell(told);
         Downgraded::Granted(fencing_token)
     }
 }

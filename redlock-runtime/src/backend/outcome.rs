@@ -101,6 +101,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    /// The command was not carried out, and trying again may help.
+    pub(crate) fn known(nodes: Vec<NodeError>) -> Self {
+        Self { nodes, is_unknown: false, is_final: false }
+    }
+
     /// Would a release that is repeated meet the same fault? A proxy whose error is not one of
     /// Redis' may have lost its connection to the server, and have another one the next time.
     pub(crate) fn ends_releases(&self) -> bool {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::slot::push_in_slot;
 use super::slot::{hash_tag, push_neighbour, slot};
 use crate::error::{InvalidKeyReason, LockError};
-use crate::shared_text;
+use crate::{foreign_text, shared_text};
 
 /// The longest key in bytes, without the prefix. A long key costs the server time on every command.
 const MAX_LENGTH: usize = 1024;
@@ -200,11 +200,7 @@ fn is_mailbox(full: &str) -> bool {
 
 /// Enough of a bad key to find where it comes from.
 pub(super) fn excerpt(name: &str) -> String {
-    const SHOWN: usize = 80;
-    match name.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &name[..end]),
-        None => name.to_owned(),
-    }
+    foreign_text::cut_after(80, name)
 }
 
 #[cfg(test)]

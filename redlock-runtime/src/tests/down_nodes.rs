@@ -281,7 +281,7 @@ async fn an_objection_leaves_it_to_the_next_command_whether_a_node_is_back() {
     let member = Member::new(2, Fake::new("c"));
     let answer = |kind| {
         let nodes = vec![NodeError::new("c", kind, "why")];
-        Err::<(), _>(Fault { nodes, is_unknown: false, is_final: false })
+        Err::<(), _>(Fault::known(nodes))
     };
     member.note(&answer(NodeErrorKind::NoReply));
     assert!(matches!(member.admit(), NodeAdmission::Skip(_)));

@@ -295,7 +295,7 @@ impl Quorum {
             let node = NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message);
             // No call has to wait for it to find that out.
             let nodes = vec![node.clone()];
-            member.note::<()>(&Err(Fault { nodes, is_unknown: false, is_final: false }));
+            member.note::<()>(&Err(Fault::known(nodes)));
             node
         });
         let faults = tally::faults(&answers);

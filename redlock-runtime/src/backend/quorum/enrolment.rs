@@ -162,7 +162,7 @@ const BROKEN_OFF: &str = "the runtime ended while the servers were asked who the
 
 fn broken_off() -> Fault {
     let node = NodeError::new("quorum", NodeErrorKind::Unreachable, BROKEN_OFF);
-    Fault { nodes: vec![node], is_unknown: false, is_final: false }
+    Fault::known(vec![node])
 }
 
 /// The fault of callers whose wait is over before enough nodes have answered.
@@ -173,5 +173,5 @@ fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
     };
     let is_any = members.iter().any(|member| member.is_silent());
     let silent = members.iter().filter(|member| !is_any || member.is_silent());
-    Fault { nodes: silent.map(node).collect(), is_unknown: false, is_final: false }
+    Fault::known(silent.map(node).collect())
 }

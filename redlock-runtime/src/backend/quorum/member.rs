@@ -81,7 +81,7 @@ impl Member {
         let first = before.iter().find(|other| other.backend.run_id().is_some_and(is_own))?;
         let message = format!("{} leads to the same server", first.backend.name());
         let node = NodeError::new(self.backend.name(), NodeErrorKind::Duplicate, message);
-        Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
+        Some(Fault::known(vec![node]))
     }
 
     pub(crate) fn admit(&self) -> NodeAdmission {

@@ -146,7 +146,7 @@ impl RestartGuard {
         if member.is_news(&memory_since) {
             tell!(warn, node = member.backend.name(), "no vote for now: {}", error.message());
         }
-        Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
+        Some(Fault::known(vec![error]))
     }
 
     /// When a node granted a lease, at the earliest; [`Moment::NEVER`] if the node may have
@@ -234,7 +234,7 @@ fn untold_clock(member: &Member) -> Option<Fault> {
     }
     let message = "its answers do not tell its time, so that a jump of its clock would be missed";
     let node = NodeError::new(member.backend.name(), NodeErrorKind::Quarantined, message);
-    Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
+    Some(Fault::known(vec![node]))
 }
 
 fn quarantined(

@@ -6,6 +6,7 @@ use deadpool_redis::redis::Value;
 
 use crate::backend::Fault;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::foreign_text::cut_after;
 
 /// How much of a reply an error shows, in characters.
 const SHOWN: usize = 200;
@@ -49,11 +50,7 @@ pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: boo
 
 /// The reply does not have the form of the script's replies: another program answers there.
 pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
-    let mut message = format!("unexpected reply {value:?}");
-    if let Some((end, _)) = message.char_indices().nth(SHOWN) {
-        message.truncate(end);
-        message.push_str("...");
-    }
+    let message = cut_after(SHOWN, &format!("unexpected reply {value:?}"));
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
 }
 

@@ -36,20 +36,13 @@ impl Sample {
 /// What is known about the difference of two clocks.
 #[derive(Debug, Default)]
 pub(crate) struct ClockJumps {
-    known: Option<Known>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    low: i64,
-    high: i64,
-    at: Moment,
+    known: Option<ClockOffset>,
 }
 
 impl ClockJumps {
     /// The server's clock minus ours, as far as it is known.
     pub(crate) fn known(&self) -> Option<ClockOffset> {
-        self.known.map(|Known { low, high, at }| ClockOffset { low, high, at })
+        self.known
     }
 
     /// Learns from a sample. `Some`: the server's clock has jumped, by at least this many
@@ -58,7 +51,7 @@ impl ClockJumps {
         let (low, high) = sample.bounds();
         let at = sample.received;
         let Some(known) = self.known else {
-            self.known = Some(Known { low, high, at });
+            self.known = Some(ClockOffset { low, high, at });
             return None;
         };
         let slack = drift(at.since(known.at));
@@ -69,10 +62,10 @@ impl ClockJumps {
             high - known.low
         } else {
             let (low, high) = (low.max(lowest), high.min(highest));
-            self.known = Some(Known { low, high, at: at.max(known.at) });
+            self.known = Some(ClockOffset { low, high, at: at.max(known.at) });
             return None;
         };
-        self.known = Some(Known { low, high, at });
+        self.known = Some(ClockOffset { low, high, at });
         Some(jump)
     }
 }

@@ -10,8 +10,7 @@ use deadpool::managed::Manager as _;
 use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, Pool};
 use deadpool_redis::redis;
 use deadpool_redis::redis::cluster_routing::{
-    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, Slot,
-    SlotAddr,
+    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
 };
 use deadpool_redis::redis::{
     ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
@@ -140,9 +139,9 @@ impl LockBackend for RedisCluster {
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
             let end = Instant::now() + within;
-            let mut slots: HashMap<Slot, (Vec<usize>, Vec<Claim>)> = HashMap::new();
+            let mut slots: HashMap<u16, (Vec<usize>, Vec<Claim>)> = HashMap::new();
             for (position, claim) in claims.iter().enumerate() {
-                let slot = slots.entry(Slot::for_key(claim.key.redis_key())).or_default();
+                let slot = slots.entry(claim.key.slot()).or_default();
                 slot.0.push(position);
                 slot.1.push(claim.clone());
             }
