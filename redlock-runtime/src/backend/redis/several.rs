@@ -121,3 +121,38 @@ fn are_together<'a, S: Source>(claims: impl Iterator<Item = &'a Claim>) -> bool 
     let first = slots.next();
     S::LEADS_TO_ONE || slots.all(|slot| Some(slot) == first)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::backend::CLAIM_WINDOW;
+    use crate::backend::redis::connection::InTurn;
+    use crate::backend::redis::node_core::{NodeCore, NodeOptions};
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::owner::Owner;
+
+    /// That first try may have handed the locks over, to processes that have died since.
+    #[tokio::test(start_paused = true)]
+    async fn locks_that_a_cut_first_try_may_have_handed_over_are_looked_at_again() {
+        let server = InTurn::new(["", "-NOPERM no such script", ":0", ":0"]);
+        let core = NodeCore::new("n".to_owned(), server.clone(), NodeOptions::default());
+        core.identity.denied();
+        let route = Route::new(core);
+        let claims = ["a", "b"].map(|name| Claim {
+            key: LockKey::new("lock:", name).unwrap(),
+            owner: Owner::of_nobody("t"),
+            expire: Duration::from_secs(9),
+            kind: Kind::Exclusive,
+        });
+        let releases = claims.each_ref().map(Release::of);
+        let found = route.release_all(&releases, Duration::from_secs(60)).await;
+        assert_eq!(found, [Ok(Found::Unclear), Ok(Found::Unclear)]);
+        assert_eq!(server.left(), 0, "all answers were needed");
+        let overdue = timeout(2 * CLAIM_WINDOW, route.core.handovers.overdue()).await.unwrap();
+        let looked_at: Vec<_> = overdue.into_iter().map(|(key, _)| key).collect();
+        assert_eq!(looked_at, claims.map(|claim| claim.key));
+    }
+}

@@ -10,6 +10,8 @@ use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value}
 use super::identified_source::IdentifiedSource;
 use super::source::Source;
 use crate::backend::redis::health::ServerIdentity;
+use crate::backend::redis::pubsub::broken;
+use crate::mutex::Mutex;
 
 /// Gives these answers, as the protocol encodes them, one to each command.
 #[derive(Debug, Clone, Default)]
@@ -78,6 +80,55 @@ impl ConnectionLike for Scripted {
     ) -> RedisFuture<'a, Vec<Value>> {
         let answers = pipeline.cmd_iter().map(|command| self.answer(command)).collect();
         Box::pin(async { answers })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// A server that gives these answers to scripts, over whichever connection. An empty one: the
+/// connection breaks.
+#[derive(Clone)]
+pub(crate) struct InTurn(Arc<Mutex<VecDeque<&'static str>>>);
+
+impl InTurn {
+    pub(crate) fn new<const N: usize>(answers: [&'static str; N]) -> Self {
+        Self(Arc::new(Mutex::new(answers.into())))
+    }
+
+    /// How many answers are left.
+    pub(crate) fn left(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
+impl Source for InTurn {
+    type Connection = Self;
+
+    async fn connect(&self) -> RedisResult<Self> {
+        Ok(self.clone())
+    }
+}
+
+impl ConnectionLike for InTurn {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        let is_script = matches!(command.args_iter().next(), Some(Arg::Simple(b"EVALSHA")));
+        let answer = match self.0.lock().pop_front().filter(|_| is_script) {
+            Some("") => Err(broken()),
+            Some(answer) => value(answer),
+            None => unreachable!("no further command is sent"),
+        };
+        Box::pin(async { answer })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        unreachable!("no pipeline is sent")
     }
 
     fn get_db(&self) -> i64 {

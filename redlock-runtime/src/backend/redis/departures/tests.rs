@@ -1,62 +1,17 @@
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use tokio::runtime::Handle;
 
 use super::*;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::value;
+use crate::backend::redis::connection::InTurn;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
-use crate::backend::redis::pubsub::broken;
 use crate::backend::{Claim, Fault};
 use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::mutex::Mutex;
 use crate::owner::Owner;
-
-/// A server that gives these answers to scripts, over whichever connection. An empty one: the
-/// connection breaks.
-#[derive(Clone)]
-struct InTurn(Arc<Mutex<VecDeque<&'static str>>>);
-
-impl Source for InTurn {
-    type Connection = Self;
-
-    async fn connect(&self) -> RedisResult<Self> {
-        Ok(self.clone())
-    }
-}
-
-impl ConnectionLike for InTurn {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        let is_script = matches!(command.args_iter().next(), Some(Arg::Simple(b"EVALSHA")));
-        let answer = match self.0.lock().pop_front().filter(|_| is_script) {
-            Some("") => Err(broken()),
-            Some(answer) => value(answer),
-            None => unreachable!("no further command is sent"),
-        };
-        Box::pin(async { answer })
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
-}
 
 /// What a release finds as a part of a batch, on a connection with many others.
 async fn found<const N: usize>(answers: [&'static str; N]) -> Result<Found, Fault> {
-    let server = InTurn(Arc::new(Mutex::new(answers.into())));
+    let server = InTurn::new(answers);
     let core = NodeCore::new("n".to_owned(), server.clone(), NodeOptions::default());
     core.identity.denied();
     let route = Route::new(core).on(&Handle::current());
@@ -71,7 +26,7 @@ async fn found<const N: usize>(answers: [&'static str; N]) -> Result<Found, Faul
     let release = Release::of(&claim);
     let joined = route.join(release, Duration::from_secs(60), CLOCK.now());
     let found = joined.expect("a batch forms").await;
-    assert_eq!(server.0.lock().len(), 0, "all answers were needed");
+    assert_eq!(server.left(), 0, "all answers were needed");
     found
 }
 
