@@ -9,30 +9,32 @@ use crate::waiting::{self, NO_ENTRY, PROMPT, Waiting};
 
 mod kinds;
 
-const V3: Fencing<3, 3> = Fencing {
-    numbers: Numbers::MaxPlusOne,
-    quorum: 2,
-    checks_owner: true,
-    losses: 0,
-    win_backs: 0,
-};
+impl<const N: usize, const A: usize> Fencing<N, A> {
+    const DESIGNED: Self = Self {
+        numbers: Numbers::MaxPlusOne,
+        quorum: N / 2 + 1,
+        checks_owner: true,
+        losses: 0,
+        win_backs: 0,
+    };
+}
+
+const V3: Fencing<3, 3> = Fencing::DESIGNED;
 
 /// One node may forget, and `2 * quorum > N + 1`.
-const V5: Fencing<4, 2> = Fencing {
-    numbers: Numbers::MaxPlusOne,
-    quorum: 3,
-    checks_owner: true,
-    losses: 1,
-    win_backs: 0,
-};
+const V5: Fencing<4, 2> = Fencing { losses: 1, ..Fencing::DESIGNED };
 
-const DESIGNED: Exclusion<3, 2> = Exclusion {
-    quorum: 2,
-    expire: 4,
-    bug: exclusion::Bug::None,
-    restarts: Restarts::Never,
-    wins_back: false,
-};
+impl<const N: usize, const A: usize> Exclusion<N, A> {
+    const DESIGNED: Self = Self {
+        quorum: N / 2 + 1,
+        expire: 4,
+        bug: exclusion::Bug::None,
+        restarts: Restarts::Never,
+        wins_back: false,
+    };
+}
+
+const DESIGNED: Exclusion<3, 2> = Exclusion::DESIGNED;
 
 /// As long as the longest lease.
 const GUARD: Restarts = Restarts::Guarded { quarantine: DESIGNED.expire };
@@ -63,13 +65,7 @@ fn fencing() -> Vec<Case> {
     let sums = Fencing { numbers: Numbers::SumOfCounts, ..V3 };
     let unchecked = Fencing { checks_owner: false, ..V3 };
     let built = Fencing { numbers: Numbers::AsBuilt { clock: 1 }, ..V3 };
-    let two = Fencing::<3, 2> {
-        numbers: Numbers::MaxPlusOne,
-        quorum: 2,
-        checks_owner: true,
-        losses: 0,
-        win_backs: 0,
-    };
+    let two = Fencing::<3, 2>::DESIGNED;
     let few = Fencing { numbers: Numbers::AsBuilt { clock: 3 }, win_backs: 2, ..two };
     let built_v5 = Fencing { numbers: Numbers::AsBuilt { clock: 1 }, ..V5 };
     vec![
@@ -88,16 +84,9 @@ fn fencing() -> Vec<Case> {
 }
 
 fn exclusion() -> Vec<Case> {
-    let three = Exclusion::<3, 3> {
-        quorum: 2,
-        expire: 4,
-        bug: exclusion::Bug::None,
-        restarts: Restarts::Never,
-        wins_back: false,
-    };
     let guarded = Exclusion { restarts: GUARD, ..DESIGNED };
     vec![
-        Case::holds("as designed", three),
+        Case::holds("as designed", Exclusion::<3, 3>::DESIGNED),
         Case::holds("nodes restart empty, guarded", guarded),
         Case::holds("the same, won back", Exclusion { wins_back: true, ..guarded }),
     ]
@@ -110,13 +99,7 @@ fn exclusion_controls() -> Vec<Case> {
         Case::violates(variant, ONE_HOLDER, Exclusion { restarts, ..DESIGNED })
     };
     let unjudged = Exclusion { restarts: GUARD, bug: exclusion::Bug::RenewUnjudged, ..DESIGNED };
-    let half = Exclusion::<4, 2> {
-        quorum: 2,
-        expire: 4,
-        bug: exclusion::Bug::None,
-        restarts: Restarts::Never,
-        wins_back: false,
-    };
+    let half = Exclusion::<4, 2> { quorum: 2, ..Exclusion::DESIGNED };
     vec![
         with("deadline from the reply", exclusion::Bug::DeadlineFromReply),
         with("no drift", exclusion::Bug::NoDrift),
@@ -156,28 +139,13 @@ fn process(bug: guard::Bug, max_renew: u8) -> Process {
     Process { bug, max_renew }
 }
 
-/// Any process may be late with anything, and nothing else is wrong.
-const TWO: Line<2> = Line {
-    bug: line::Bug::None,
-    expire: 3,
-    window: 2,
-    callers: 2,
-    owners: 3,
-    crashes: 0,
-    cuts: 0,
-    doubts: 0,
-    has_untold: false,
-    is_fair: false,
-};
-
-const FAIR: Line<2> = Line { owners: 2, crashes: 1, cuts: 1, doubts: 2, is_fair: true, ..TWO };
-
-fn line() -> Vec<Case> {
-    let three = Line::<3> {
+impl<const P: usize> Line<P> {
+    /// Any process may be late with anything, and nothing else is wrong.
+    const DESIGNED: Self = Self {
         bug: line::Bug::None,
         expire: 3,
         window: 2,
-        callers: 1,
+        callers: 2,
         owners: 3,
         crashes: 0,
         cuts: 0,
@@ -185,6 +153,14 @@ fn line() -> Vec<Case> {
         has_untold: false,
         is_fair: false,
     };
+}
+
+const TWO: Line<2> = Line::DESIGNED;
+
+const FAIR: Line<2> = Line { owners: 2, crashes: 1, cuts: 1, doubts: 2, is_fair: true, ..TWO };
+
+fn line() -> Vec<Case> {
+    let three = Line::<3> { callers: 1, ..Line::DESIGNED };
     let untold = Line { has_untold: true, cuts: 0, doubts: 1, ..FAIR };
     vec![
         Case::holds("a process dies, and a reply is lost", Line { crashes: 1, doubts: 1, ..TWO }),
@@ -221,31 +197,18 @@ fn line_controls() -> Vec<Case> {
     ]
 }
 
-const WAITING: Waiting<2, 2> =
-    Waiting { bug: waiting::Bug::None, stalls: 1, losses: 0, cuts: 0, has_untold: false };
+impl<const P: usize, const C: usize> Waiting<P, C> {
+    /// One caller may stall, and nothing else is wrong.
+    const DESIGNED: Self =
+        Self { bug: waiting::Bug::None, stalls: 1, losses: 0, cuts: 0, has_untold: false };
+}
+
+const WAITING: Waiting<2, 2> = Waiting::DESIGNED;
 
 fn waiting() -> Vec<Case> {
-    let one = Waiting::<1, 2> {
-        bug: waiting::Bug::None,
-        stalls: 2,
-        losses: 1,
-        cuts: 0,
-        has_untold: false,
-    };
-    let three = Waiting::<1, 3> {
-        bug: waiting::Bug::None,
-        stalls: 1,
-        losses: 1,
-        cuts: 0,
-        has_untold: false,
-    };
-    let two = Waiting::<2, 1> {
-        bug: waiting::Bug::None,
-        stalls: 1,
-        losses: 1,
-        cuts: 1,
-        has_untold: false,
-    };
+    let one = Waiting::<1, 2> { stalls: 2, losses: 1, ..Waiting::DESIGNED };
+    let three = Waiting::<1, 3> { losses: 1, ..Waiting::DESIGNED };
+    let two = Waiting::<2, 1> { losses: 1, cuts: 1, ..Waiting::DESIGNED };
     vec![
         Case::holds("one process", one),
         Case::holds("three callers", three),
@@ -262,13 +225,8 @@ fn waiting() -> Vec<Case> {
 fn waiting_controls() -> Vec<Case> {
     let with =
         |variant, bug, property| Case::violates(variant, property, Waiting { bug, ..WAITING });
-    let twice = Waiting::<1, 2> {
-        bug: waiting::Bug::ReturnOverReturn,
-        stalls: 0,
-        losses: 1,
-        cuts: 0,
-        has_untold: false,
-    };
+    let bug = waiting::Bug::ReturnOverReturn;
+    let twice = Waiting::<1, 2> { bug, stalls: 0, losses: 1, ..Waiting::DESIGNED };
     let losing = |variant, bug, property| {
         Case::violates(variant, property, Waiting { bug, losses: 1, ..WAITING })
     };
@@ -296,27 +254,11 @@ pub(crate) fn larger() -> Vec<Case> {
 
 fn larger_of_exclusive() -> Vec<Case> {
     let built = Fencing { numbers: Numbers::AsBuilt { clock: 2 }, ..V3 };
-    let five = Fencing::<5, 2> {
-        numbers: Numbers::AsBuilt { clock: 1 },
-        quorum: 4,
-        checks_owner: true,
-        losses: 2,
-        win_backs: 0,
-    };
-    let three = Exclusion::<3, 3> {
-        quorum: 2,
-        expire: 3,
-        bug: exclusion::Bug::None,
-        restarts: Restarts::Guarded { quarantine: 3 },
-        wins_back: false,
-    };
-    let untold = Waiting::<2, 1> {
-        bug: waiting::Bug::None,
-        stalls: 1,
-        losses: 1,
-        cuts: 0,
-        has_untold: true,
-    };
+    let numbers = Numbers::AsBuilt { clock: 1 };
+    let five = Fencing::<5, 2> { numbers, quorum: 4, losses: 2, ..Fencing::DESIGNED };
+    let restarts = Restarts::Guarded { quarantine: 3 };
+    let three = Exclusion::<3, 3> { expire: 3, restarts, ..Exclusion::DESIGNED };
+    let untold = Waiting::<2, 1> { losses: 1, has_untold: true, ..Waiting::DESIGNED };
     vec![
         Case::holds("V3: highest + 1, to its owner", V3),
         Case::holds("V3: as built", built),

@@ -21,7 +21,15 @@ pub(crate) enum Expected {
 pub(crate) type Goal<S> = (&'static str, fn(&S) -> bool);
 
 /// A model of the protocol whose properties must hold always.
-pub(crate) trait Proof: Model {
+pub(crate) trait Proof:
+    Model<
+        State: Clone + PartialEq + Debug + Hash + Send + Sync + 'static,
+        Action: Clone + PartialEq + Debug,
+    > + Copy
+    + Send
+    + Sync
+    + 'static
+{
     const NAME: &'static str;
 
     /// What keeps the number of states finite.
@@ -56,30 +64,19 @@ struct Counterexample {
 }
 
 impl Case {
-    pub(crate) fn holds<M>(variant: &'static str, model: M) -> Self
-    where
-        M: Proof + Copy + Send + Sync + 'static,
-        M::State: Clone + PartialEq + Hash + Debug + Send + Sync + 'static,
-        M::Action: Clone + PartialEq + Debug,
-    {
+    pub(crate) fn holds<M: Proof>(variant: &'static str, model: M) -> Self {
         Self::new(variant, Expected::Holds, model)
     }
 
-    pub(crate) fn violates<M>(variant: &'static str, property: &'static str, model: M) -> Self
-    where
-        M: Proof + Copy + Send + Sync + 'static,
-        M::State: Clone + PartialEq + Hash + Debug + Send + Sync + 'static,
-        M::Action: Clone + PartialEq + Debug,
-    {
+    pub(crate) fn violates<M: Proof>(
+        variant: &'static str,
+        property: &'static str,
+        model: M,
+    ) -> Self {
         Self::new(variant, Expected::Violates(property), model)
     }
 
-    fn new<M>(variant: &'static str, expected: Expected, model: M) -> Self
-    where
-        M: Proof + Copy + Send + Sync + 'static,
-        M::State: Clone + PartialEq + Hash + Debug + Send + Sync + 'static,
-        M::Action: Clone + PartialEq + Debug,
-    {
+    fn new<M: Proof>(variant: &'static str, expected: Expected, model: M) -> Self {
         let explore = Box::new(move || explore(model, expected));
         Self { model: M::NAME, variant, bound: model.bound(), expected, explore }
     }
@@ -130,12 +127,7 @@ impl Display for Expected {
 
 /// Breadth first, to the end or to the first counterexample. With one thread that is a short one,
 /// and the same in each run; what holds is explored by all cores.
-fn explore<M>(model: M, expected: Expected) -> Found
-where
-    M: Proof + Copy + Send + Sync + 'static,
-    M::State: Clone + PartialEq + Hash + Debug + Send + Sync + 'static,
-    M::Action: Clone + PartialEq + Debug,
-{
+fn explore<M: Proof>(model: M, expected: Expected) -> Found {
     let (threads, until) = match expected {
         Expected::Holds => (THREADS, HasDiscoveries::AnyFailures),
         Expected::Violates(property) => (1, HasDiscoveries::AnyOf([property].into())),
@@ -162,12 +154,7 @@ where
     Found { unique, depth, took, counterexample, unreached }
 }
 
-fn is_reachable<M>(model: M, goal: Goal<M::State>) -> bool
-where
-    M: Proof + Send + Sync + 'static,
-    M::State: Clone + PartialEq + Hash + Send + Sync + 'static,
-    M::Action: Clone + PartialEq,
-{
+fn is_reachable<M: Proof>(model: M, goal: Goal<M::State>) -> bool {
     let checker = Search { model, goal }.checker().finish_when(HasDiscoveries::Any);
     !checker.spawn_bfs().join().discoveries().is_empty()
 }

@@ -9,6 +9,7 @@
 use stateright::{Model, Property};
 
 use crate::check::{Goal, Proof};
+use crate::few::Few;
 
 mod canonical;
 mod fair;
@@ -17,7 +18,7 @@ mod process;
 mod server;
 mod state;
 
-use messages::{Call, Command, Set};
+use messages::{Call, Command};
 use state::{DRIFT, History, Lock, Phase, Process, State};
 
 pub(crate) const ONE_HOLDER: &str = "at most one hold relies on its lease";
@@ -222,7 +223,7 @@ impl<const P: usize> Model for Line<P> {
     fn init_states(&self) -> Vec<State<P>> {
         vec![State {
             lock: Lock { owner: None, left: 0, counter: 0, watcher: None },
-            line: Set::EMPTY,
+            line: Few::EMPTY,
             processes: [Process::new(self.callers); P],
             crashes: self.crashes,
             cuts: self.cuts,
@@ -298,7 +299,7 @@ impl<const P: usize> Model for Line<P> {
             Action::Cut(process) => {
                 state.cuts -= 1;
                 state.processes[process].listens = false;
-                state.processes[process].calls = Set::EMPTY;
+                state.processes[process].calls = Few::EMPTY;
             }
             Action::Listen(process) => {
                 state.processes[process].listens = true;

@@ -12,6 +12,7 @@ mod cases;
 mod check;
 mod exclusion;
 mod fencing;
+mod few;
 mod guard_scheduler;
 mod line;
 mod ordered;

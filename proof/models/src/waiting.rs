@@ -9,6 +9,7 @@
 use stateright::{Model, Property};
 
 use crate::check::{Goal, Proof};
+use crate::few::Few;
 
 mod callers;
 mod canonical;
@@ -17,7 +18,7 @@ mod poller;
 mod server;
 mod state;
 
-use state::{Command, Gone, List, Phase, Poller, Process, Rest, Server, State};
+use state::{Command, Gone, Phase, Poller, Process, Rest, Server, State};
 
 pub(crate) const PROMPT: &str = "a free lock waits for no timer but those that are named";
 pub(crate) const SERVED: &str = "who waits is served once faults stop, by named timers only";
@@ -248,7 +249,7 @@ impl<const P: usize, const C: usize> Model for Waiting<P, C> {
 
     fn init_states(&self) -> Vec<State<P, C>> {
         vec![State {
-            server: Server { key: None, gone: Gone::Released(0), line: List::EMPTY },
+            server: Server { key: None, gone: Gone::Released(0), line: Few::EMPTY },
             processes: [Process::NEW; P],
             stalls: self.stalls,
             losses: self.losses,

@@ -3,7 +3,9 @@
 
 use std::cell::Cell;
 
-use super::messages::{Command, Set};
+use crate::few::Few;
+
+use super::messages::Command;
 use super::state::{OWNERS, Owner, Phase, Process, State, number, process_of};
 
 impl<const P: usize> State<P> {
@@ -72,7 +74,7 @@ impl<const P: usize> State<P> {
                 let at = order.iter().position(|process| *process == process_of(owner));
                 number(at.unwrap_or_default()) * OWNERS + owner % OWNERS
             };
-            let mut line = Set::EMPTY;
+            let mut line = Few::EMPTY;
             self.line.iter().for_each(|owner| line.push(rename(owner)));
             self.line = line;
             self.lock.owner = self.lock.owner.map(rename);
@@ -102,8 +104,8 @@ impl Process {
                 rename(next);
             }
         }
-        self.calls.change(|call| rename(&mut call.owner));
-        self.commands.change(|command| match command {
+        self.calls.iter_mut().for_each(|call| rename(&mut call.owner));
+        self.commands.iter_mut().for_each(|command| match command {
             Command::Join { owner }
             | Command::Look { owner }
             | Command::Claim { owner }

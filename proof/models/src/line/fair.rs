@@ -1,7 +1,9 @@
 //! What must come about: from this state on, faults stop, timers fire and every step is taken in
 //! turn. What was on its way is lost or arrives, whichever is asked.
 
-use super::messages::{Command, Set};
+use crate::few::Few;
+
+use super::messages::Command;
 use super::state::{DRIFT, Owner, Phase, State, process_of};
 use super::{Bug, Line};
 
@@ -124,7 +126,7 @@ impl<const P: usize> Line<P> {
                 Landing::All => true,
             });
             if !on_its_way.calls_come {
-                process.calls = Set::EMPTY;
+                process.calls = Few::EMPTY;
             }
         }
         let callers = Self::callers(&state);

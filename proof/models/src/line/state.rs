@@ -3,7 +3,9 @@
 //! Fencing tokens are kept relative to the one that began last, which is 0: what is larger may
 //! begin. Those that are below it are all the same.
 
-use super::messages::{Call, Command, Drawn, Reply, Set};
+use crate::few::Few;
+
+use super::messages::{Call, Command, Drawn, Reply};
 
 /// What a server's clock may be wrong by in a lease, and what a client therefore subtracts.
 pub(super) const DRIFT: u8 = 1;
@@ -22,7 +24,7 @@ pub(super) type Owner = u8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct State<const P: usize> {
     pub(super) lock: Lock,
-    pub(super) line: Set<Owner, ENTRIES>,
+    pub(super) line: Few<Owner, ENTRIES>,
     pub(super) processes: [Process; P],
     /// How many processes may die yet, and how many subscriptions break.
     pub(super) crashes: u8,
@@ -61,8 +63,8 @@ pub(super) struct Process {
     pub(super) is_disturbed: bool,
     /// A reply that has arrived, and that nobody has looked at.
     pub(super) reply: Option<Reply>,
-    pub(super) commands: Set<Command, COMMANDS>,
-    pub(super) calls: Set<Call, CALLS>,
+    pub(super) commands: Few<Command, COMMANDS>,
+    pub(super) calls: Few<Call, CALLS>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,8 +118,8 @@ impl Process {
             listens: true,
             is_disturbed: false,
             reply: None,
-            commands: Set::EMPTY,
-            calls: Set::EMPTY,
+            commands: Few::EMPTY,
+            calls: Few::EMPTY,
         }
     }
 
@@ -190,8 +192,8 @@ impl Process {
             change(first);
             change(last);
         }
-        self.calls.change(change_call);
-        self.commands.change(|command| match command {
+        self.calls.iter_mut().for_each(change_call);
+        self.commands.iter_mut().for_each(|command| match command {
             Command::Release { drawn, .. } | Command::Rotate { drawn, .. } => drawn.change(&change),
             Command::GiveBack { used, .. } => change(used),
             _ => {}

@@ -1,5 +1,7 @@
 //! What there is: keys with their queues, and processes with what they know to have.
 
+use crate::few::Few;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct State<const P: usize, const K: usize> {
     pub(super) keys: [Key<P>; K],
@@ -12,12 +14,9 @@ pub(crate) struct State<const P: usize, const K: usize> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key<const P: usize> {
     pub(super) holder: Option<usize>,
-    pub(super) queue: Queue<P>,
+    /// Processes in the order in which they came; a process is in it once.
+    pub(super) queue: Few<usize, P>,
 }
-
-/// Processes in the order in which they came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Queue<const P: usize>([Option<usize>; P]);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Process<const K: usize> {
@@ -37,40 +36,15 @@ pub(super) enum Phase {
     Dead,
 }
 
-impl<const P: usize> Queue<P> {
-    const EMPTY: Self = Self([None; P]);
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
-        self.0.into_iter().flatten()
-    }
-
-    fn first(&self) -> Option<usize> {
-        self.0[0]
-    }
-
-    /// A process is in it once.
-    pub(super) fn push(&mut self, process: usize) {
-        if let Some(end) = self.0.iter_mut().find(|place| place.is_none()) {
-            *end = Some(process);
-        }
-    }
-
-    pub(super) fn remove(&mut self, process: usize) {
-        let mut rest = Self::EMPTY;
-        self.iter().filter(|other| *other != process).for_each(|other| rest.push(other));
-        *self = rest;
-    }
-}
-
 impl<const P: usize> Key<P> {
-    pub(super) const FREE: Self = Self { holder: None, queue: Queue::EMPTY };
+    pub(super) const FREE: Self = Self { holder: None, queue: Few::EMPTY };
 
     pub(super) fn is_alone(&self) -> bool {
-        self.queue == Queue::EMPTY
+        self.queue.is_empty()
     }
 
     pub(super) fn knows(&self, process: usize) -> bool {
-        self.holder == Some(process) || self.queue.iter().any(|other| other == process)
+        self.holder == Some(process) || self.queue.has(process)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What there is: the records of one lock on its server, and what its owners believe.
 
+use crate::few::Few;
+
 use super::Command;
 
 /// What an owner asks for.
@@ -33,7 +35,8 @@ pub(super) struct Server<const A: usize> {
     pub(super) holders: [u8; A],
     /// The leases that ended otherwise than by a release of their owner.
     pub(super) lost: [bool; A],
-    pub(super) queue: Queue<A>,
+    /// Entries in the order in which they came; an owner is in it once.
+    pub(super) queue: Few<usize, A>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,10 +46,6 @@ pub(super) enum Lock {
     Readers,
     Permits,
 }
-
-/// Entries in the order in which they came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Queue<const A: usize>([Option<usize>; A]);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Owner {
@@ -114,39 +113,6 @@ impl Owner {
     }
 }
 
-impl<const A: usize> Queue<A> {
-    const EMPTY: Self = Self([None; A]);
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
-        self.0.into_iter().flatten()
-    }
-
-    pub(super) fn first(&self) -> Option<usize> {
-        self.0[0]
-    }
-
-    pub(super) fn has(&self, owner: usize) -> bool {
-        self.0.contains(&Some(owner))
-    }
-
-    /// An owner is in it once.
-    pub(super) fn push(&mut self, owner: usize) {
-        if let Some(end) = self.0.iter_mut().find(|place| place.is_none()) {
-            *end = Some(owner);
-        }
-    }
-
-    pub(super) fn remove(&mut self, owner: usize) {
-        let mut rest = Self::EMPTY;
-        self.iter().filter(|other| *other != owner).for_each(|other| rest.push(other));
-        *self = rest;
-    }
-
-    fn rename(&self, name: impl Fn(usize) -> usize) -> Self {
-        Self(self.0.map(|owner| owner.map(&name)))
-    }
-}
-
 impl<const A: usize> Server<A> {
     pub(super) fn free(&mut self) {
         (self.lock, self.left) = (Lock::Free, 0);
@@ -188,7 +154,7 @@ impl<const A: usize> State<A> {
             left: 0,
             holders: [0; A],
             lost: [false; A],
-            queue: Queue::EMPTY,
+            queue: Few::EMPTY,
         };
         let owners = [Owner::IDLE; A];
         Self { server, owners, crashes, wipes, has_passed: false, has_revived: false }
@@ -227,7 +193,7 @@ impl<const A: usize> State<A> {
             let Server { lock, holders, lost, queue, .. } = &mut self.server;
             *holders = order.map(|old| holders[old]);
             *lost = order.map(|old| lost[old]);
-            *queue = queue.rename(|old| names[old]);
+            queue.iter_mut().for_each(|owner| *owner = names[*owner]);
             if let Lock::Owner(owner) = lock {
                 *owner = names[*owner];
             }

@@ -25,7 +25,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         let Some(slot) = state.fresh(at) else { return };
         let this = &mut state.processes[at];
         this.callers[caller].phase = Phase::Asking { slot, counts: true, reply: None };
-        this.commands.push(Command::Acquire { slot });
+        this.commands.must_push(Command::Acquire { slot });
     }
 
     /// A newcomer waits behind the others (`Seat::enter`).
@@ -34,9 +34,9 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         this.callers[caller].phase = Phase::Waiting;
         let number = u8::try_from(caller).unwrap_or(u8::MAX);
         if is_first {
-            this.queue.push_front(number);
+            this.queue.must_push_front(number);
         } else {
-            this.queue.push(number);
+            this.queue.must_push(number);
         }
         match this.poller {
             Poller::Absent => this.poller = Poller::Awake { is_due: false },
@@ -89,7 +89,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             Phase::Asking { .. } => self.undo(this, caller),
             Phase::Waiting => {
                 this.callers[caller].phase = Phase::Away;
-                this.queue.remove(caller.try_into().unwrap_or(u8::MAX));
+                this.queue.remove_first(caller.try_into().unwrap_or(u8::MAX));
                 if self.bug != Bug::LeaveUnheard {
                     this.notify();
                 }
@@ -104,7 +104,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         let Phase::Asking { slot, reply, .. } = this.callers[caller].phase else { return };
         this.callers[caller] = Caller { phase: Phase::Away, is_stalled: false };
         if reply != Some(false) {
-            this.commands.push(Command::Release { slot });
+            this.commands.must_push(Command::Release { slot });
         }
         self.end_question(this);
     }
@@ -157,7 +157,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
     pub(super) fn let_go(this: &mut Process<C>, caller: usize) {
         let Phase::LettingGo { slot } = this.callers[caller].phase else { return };
         this.callers[caller].phase = Phase::Away;
-        this.commands.push(Command::Release { slot });
+        this.commands.must_push(Command::Release { slot });
         this.notify_waiters();
     }
 

@@ -1,6 +1,8 @@
 //! States that differ in names only are one.
 
-use super::state::{Asked, Command, Gone, List, Owner, Phase, Poller, Process, SLOTS, Slot, State};
+use crate::few::Few;
+
+use super::state::{Asked, Command, Gone, Owner, Phase, Poller, Process, SLOTS, Slot, State};
 
 impl<const P: usize, const C: usize> State<P, C> {
     /// Callers of a process are interchangeable, and so are processes that are alike.
@@ -103,10 +105,10 @@ impl<const C: usize> Process<C> {
 
     /// Those that may land in any order have one order.
     fn sort_commands(&mut self) {
-        let mut sorted = List::EMPTY;
+        let mut sorted = Few::EMPTY;
         while let Some(next) = self.landing().min() {
-            self.commands.remove(next);
-            sorted.push(next);
+            self.commands.remove_first(next);
+            sorted.must_push(next);
         }
         self.commands = sorted;
     }

@@ -42,7 +42,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
                 Some(next) => {
                     this.ask(Asked::Rotate(next), Command::Rotate { slot, next });
                 }
-                None => this.commands.push(Command::Release { slot }),
+                None => this.commands.must_push(Command::Release { slot }),
             }
             return;
         }
@@ -50,7 +50,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             && let Some(slot) = this.entry.take()
         {
             this.told = None;
-            this.commands.push(Command::Leave { slot });
+            this.commands.must_push(Command::Leave { slot });
             return;
         }
         let rest = self.rest(at, this);
@@ -135,7 +135,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             this.told = None;
         }
         if !Self::grant_first(this, slot) {
-            this.commands.push(Command::Release { slot });
+            this.commands.must_push(Command::Release { slot });
         }
     }
 }
@@ -143,6 +143,6 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
 impl<const C: usize> Process<C> {
     fn ask(&mut self, asked: Asked, command: Command) {
         self.poller = Poller::Asked(asked, None);
-        self.commands.push(command);
+        self.commands.must_push(command);
     }
 }

@@ -6,7 +6,7 @@ use super::{Bug, Waiting};
 impl<const P: usize, const C: usize> Waiting<P, C> {
     /// A command of this process lands, and its reply is there.
     pub(super) fn land(&self, state: &mut State<P, C>, at: usize, command: Command) {
-        state.processes[at].commands.remove(command);
+        state.processes[at].commands.remove_first(command);
         let owner = |slot| Owner { process: at.try_into().unwrap_or(u8::MAX), slot };
         let reply = match command {
             Command::Acquire { slot } => Self::acquire(state, owner(slot)),
@@ -16,7 +16,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             Command::Verify { slot } if state.server.key == Some(owner(slot)) => Reply::Granted,
             Command::Verify { .. } => Reply::Unknown,
             Command::Leave { slot } => {
-                state.server.line.remove(owner(slot));
+                state.server.line.remove_first(owner(slot));
                 return Self::release(state, owner(slot));
             }
             Command::Release { slot } => {
@@ -67,7 +67,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         if state.server.key.is_none() {
             return Self::set(state, owner);
         }
-        state.server.line.push(owner);
+        state.server.line.must_push(owner);
         Reply::InLine
     }
 
@@ -82,7 +82,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         if state.server.key.is_some() {
             return Reply::InLine;
         }
-        state.server.line.remove(owner);
+        state.server.line.remove_first(owner);
         Self::set(state, owner)
     }
 
@@ -102,7 +102,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             return Self::set(state, next);
         }
         Self::hand_over(state, owner.process);
-        state.server.line.push(next);
+        state.server.line.must_push(next);
         Reply::InLine
     }
 

@@ -1,5 +1,7 @@
 //! One lock on a server, and what the processes that want it know of it.
 
+use crate::few::Few;
+
 /// An acquisition. A process numbers its own, and uses a number again once nothing is left of it.
 pub(crate) type Slot = u8;
 
@@ -19,62 +21,6 @@ impl Owner {
     }
 }
 
-/// A few items in the order in which they came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct List<T, const N: usize>([Option<T>; N]);
-
-impl<T: Copy + PartialEq, const N: usize> List<T, N> {
-    pub(super) const EMPTY: Self = Self([None; N]);
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.0.iter().map_while(|item| *item)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0[0].is_none()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.0[N - 1].is_some()
-    }
-
-    pub(super) fn push(&mut self, item: T) {
-        assert!(!self.is_full());
-        if let Some(end) = self.0.iter_mut().find(|item| item.is_none()) {
-            *end = Some(item);
-        }
-    }
-
-    pub(super) fn push_front(&mut self, item: T) {
-        assert!(!self.is_full());
-        self.0.rotate_right(1);
-        self.0[0] = Some(item);
-    }
-
-    pub(super) fn pop(&mut self) -> Option<T> {
-        let first = self.0[0].take();
-        self.0.rotate_left(1);
-        first
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.iter_mut().flatten()
-    }
-
-    pub(super) fn retain(&mut self, keeps: impl Fn(T) -> bool) {
-        let mut kept = Self::EMPTY;
-        self.iter().filter(|item| keeps(*item)).for_each(|item| kept.push(item));
-        *self = kept;
-    }
-
-    pub(super) fn remove(&mut self, item: T) {
-        if let Some(at) = self.0.iter().position(|other| *other == Some(item)) {
-            self.0[at] = None;
-            self.0[at..].rotate_left(1);
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct State<const P: usize, const C: usize> {
     pub(super) server: Server<P>,
@@ -90,7 +36,7 @@ pub(crate) struct Server<const P: usize> {
     pub(super) key: Option<Owner>,
     /// How the last key went.
     pub(super) gone: Gone,
-    pub(super) line: List<Owner, P>,
+    pub(super) line: Few<Owner, P>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,7 +53,7 @@ pub(crate) enum Gone {
 pub(crate) struct Process<const C: usize> {
     pub(super) callers: [Caller; C],
     /// The callers that wait.
-    pub(super) queue: List<u8, C>,
+    pub(super) queue: Few<u8, C>,
     pub(super) poller: Poller,
     /// The entry in the server's queue.
     pub(super) entry: Option<Slot>,
@@ -122,7 +68,7 @@ pub(crate) struct Process<const C: usize> {
     /// A release of this process arrived since then.
     pub(super) is_freed: bool,
     /// What is on its way to the server.
-    pub(super) commands: List<Command, 8>,
+    pub(super) commands: Few<Command, 8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -281,7 +227,7 @@ impl Command {
 impl<const C: usize> Process<C> {
     pub(super) const NEW: Self = Self {
         callers: [Caller { phase: Phase::Away, is_stalled: false }; C],
-        queue: List::EMPTY,
+        queue: Few::EMPTY,
         poller: Poller::Absent,
         entry: None,
         told: None,
@@ -289,7 +235,7 @@ impl<const C: usize> Process<C> {
         returned: None,
         is_pausing: false,
         is_freed: false,
-        commands: List::EMPTY,
+        commands: Few::EMPTY,
     };
 
     /// Those that may land next.
