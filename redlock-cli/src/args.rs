@@ -11,6 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
+use redlock::__operator::is_yes;
 use redlock::Wait;
 
 use crate::{duration, failure};
@@ -139,8 +140,7 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Text<T> {
 
 /// Is the variable of a switch on? A blank one is not, as in the library.
 fn is_on(value: &str) -> bool {
-    const OFF: [&str; 7] = ["", "0", "n", "no", "f", "false", "off"];
-    !OFF.contains(&value.trim().to_lowercase().as_str())
+    !value.trim().is_empty() && is_yes(value)
 }
 
 impl ServerArgs {

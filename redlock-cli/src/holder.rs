@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use redlock::__operator as operator;
+
 use crate::owner_value::{OwnerValue, client, retained_by};
 
 /// How a lock is shared.
@@ -18,8 +20,8 @@ impl Kind {
     /// By what stands in the lock: an owner, or the marker of a shared kind.
     pub(crate) fn of(value: &str) -> Self {
         match value {
-            "<readers>" => Self::Read,
-            "<permits>" => Self::Permits,
+            operator::READERS => Self::Read,
+            operator::PERMITS => Self::Permits,
             _ => Self::Exclusive,
         }
     }
@@ -38,11 +40,11 @@ impl Kind {
 
     /// `3 readers`; without a number where it is not known.
     pub(crate) fn group(self, count: usize) -> String {
-        let one = if self == Self::Read { "reader" } else { "permit" };
-        match count {
-            0 => format!("{one}s"),
-            1 => format!("1 {one}"),
-            count => format!("{count} {one}s"),
+        let count = Some(count).filter(|count| *count > 0);
+        if self == Self::Read {
+            operator::shown_readers(count)
+        } else {
+            operator::shown_permits(count)
         }
     }
 }

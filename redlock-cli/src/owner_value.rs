@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-/// The random half of an owner value of redlock.
-const RANDOM_LENGTH: usize = 32;
-/// How many digits at its end may differ between the servers of a group.
-const NUMBER_LENGTH: usize = 6;
+use redlock::__operator::hold_of;
+pub(crate) use redlock::__operator::{client_of as client, retained_by};
 
 /// An owner, or the marker of a shared kind. Two values are the same if their bytes are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,9 +25,8 @@ impl OwnerValue {
     /// What the owner values of one hold on several servers have in common. A server that is asked
     /// for the lock again is sent another value if a command with the first may still arrive.
     pub(crate) fn hold(&self) -> &[u8] {
-        let is_ours = halves(&self.text).is_some() && self.text.as_bytes() == self.bytes;
-        let number = if is_ours { NUMBER_LENGTH } else { 0 };
-        &self.bytes[..self.bytes.len() - number]
+        let is_text = self.text.as_bytes() == self.bytes;
+        if is_text { hold_of(&self.text).as_bytes() } else { &self.bytes }
     }
 }
 
@@ -50,23 +47,6 @@ impl fmt::Debug for OwnerValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.bytes.escape_ascii())
     }
-}
-
-/// The client and the random half of an owner value of redlock.
-fn halves(owner: &str) -> Option<(&str, &str)> {
-    let is_random =
-        |end: &str| end.len() == RANDOM_LENGTH && end.bytes().all(|byte| byte.is_ascii_hexdigit());
-    owner.rsplit_once(':').filter(|(_, end)| is_random(end))
-}
-
-/// The name of the client that an owner value begins with: usually that of the process.
-pub(crate) fn client(owner: &str) -> &str {
-    retained_by(owner).or_else(|| halves(owner).map(|(client, _)| client)).unwrap_or(owner)
-}
-
-/// The client that has let go of a lock that stays taken until its `min_hold` is over.
-pub(crate) fn retained_by(owner: &str) -> Option<&str> {
-    halves(owner)?.0.strip_suffix(":retained")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Which servers are meant, from flags, files and variables.
 
+use std::collections::BTreeMap;
 use std::env::VarError;
 use std::fs;
 use std::time::Duration;
@@ -203,24 +204,10 @@ fn variable(name: &str) -> Result<Option<String>, Failure> {
 
 /// The files that the variables of the library name.
 fn tls() -> Result<Option<Tls>, Failure> {
-    let client = match (variable("REDLOCK_TLS_CERT")?, variable("REDLOCK_TLS_KEY")?) {
-        (None, None) => None,
-        (Some(chain), Some(key)) => Some((chain, key)),
-        _ => {
-            return Err(Failure::usage(
-                "REDLOCK_TLS_CERT and REDLOCK_TLS_KEY belong together; set both or none",
-            ));
-        }
-    };
-    let ca = variable("REDLOCK_TLS_CA")?;
-    if ca.is_none() && client.is_none() {
-        return Ok(None);
-    }
-    let tls = ca.map_or_else(|| Ok(Tls::new()), |path| Tls::new().ca_file(path))?;
-    Ok(Some(match client {
-        Some((chain, key)) => tls.client_cert_files(chain, key)?,
-        None => tls,
-    }))
+    let names = ["REDLOCK_TLS_CERT", "REDLOCK_TLS_KEY", "REDLOCK_TLS_CA"];
+    let values = names.into_iter().map(|name| Ok((name, variable(name)?)));
+    let values = values.collect::<Result<BTreeMap<_, _>, Failure>>()?;
+    Ok(operator::tls(|name| values.get(name).cloned().flatten())?)
 }
 
 #[cfg(test)]

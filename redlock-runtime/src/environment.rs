@@ -125,8 +125,8 @@ fn at(
     Ok(builder.urls(urls))
 }
 
-/// As the program `redlock` reads a switch.
-fn is_yes(value: &str) -> bool {
+/// How the value of a switch is read, which is not blank.
+pub(crate) fn is_yes(value: &str) -> bool {
     const NO: [&str; 6] = ["0", "n", "no", "f", "false", "off"];
     !NO.contains(&value.trim().to_lowercase().as_str())
 }

@@ -109,7 +109,7 @@ impl Kind {
 
 /// How a group of holders is shown where one holder is shown by its owner value: `3 readers`, or
 /// `readers` if nobody counted them.
-pub(crate) fn shown_group(kind: Kind, count: Option<u32>) -> String {
+pub(crate) fn shown_group(kind: Kind, count: Option<usize>) -> String {
     let one = if kind == Kind::Read { "reader" } else { "permit" };
     match count {
         Some(1) => format!("1 {one}"),

@@ -70,8 +70,9 @@ pub use state::{LeaseState, LostReason, Released};
 #[cfg(all(feature = "tls", feature = "sentinel"))]
 pub mod __operator {
     pub use crate::backend::operator::{
-        LockKeys, check_mode, explain, lock_keys, release_script, server, shared_release_script,
-        watched_master,
+        LockKeys, PERMITS, READERS, check_mode, client_of, explain, hold_of, info_field, is_group,
+        is_outage, lock_keys, release_script, retained_by, server, shared_release_script,
+        shown_permits, shown_readers, tls, watched_master,
     };
 
     /// Can the keys of locks begin with this?
@@ -82,6 +83,11 @@ pub mod __operator {
     /// The URLs in a list, as in `REDLOCK_URLS`.
     pub fn split_urls(list: &str) -> Vec<String> {
         crate::environment::split(list)
+    }
+
+    /// How the value of a switch is read, as of `REDLOCK_CLUSTER`, which is not blank.
+    pub fn is_yes(value: &str) -> bool {
+        crate::environment::is_yes(value)
     }
 }
 

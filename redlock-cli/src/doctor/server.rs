@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use redlock::__operator::info_field;
 use redlock::NodeErrorKind;
 use redlock::deadpool_redis::redis;
 
@@ -56,7 +57,7 @@ struct Info<'a>(&'a str);
 
 impl<'a> Info<'a> {
     fn field(self, name: &str) -> Option<&'a str> {
-        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        info_field(self.0, name)
     }
 
     fn number(self, name: &str) -> u64 {

@@ -3,6 +3,7 @@
 use std::mem::replace;
 use std::time::{Duration, Instant};
 
+use redlock::__operator as operator;
 use redlock::{LockError, NodeErrorKind, Redlock, Wait};
 use tokio::time::sleep;
 
@@ -60,14 +61,8 @@ fn is_outage(topology: &Topology, error: &LockError) -> bool {
         Topology::Sentinel { .. } | Topology::Cluster(_) => (1, true),
     };
     let passes = |kind: NodeErrorKind| match kind {
-        NodeErrorKind::Unreachable
-        | NodeErrorKind::NoReply
-        | NodeErrorKind::Loading
-        | NodeErrorKind::Busy
-        | NodeErrorKind::NoMaster
-        | NodeErrorKind::TooManyClients => true,
         NodeErrorKind::ReadOnly | NodeErrorKind::Cluster => may_fail_over,
-        _ => false,
+        kind => operator::is_outage(kind),
     };
     let unfit = nodes.iter().filter(|node| !passes(node.kind())).count();
     let is_here = nodes.iter().any(|node| lacks_descriptors(node.message()));

@@ -1,5 +1,6 @@
 //! What is said when other processes have the lock.
 
+use redlock::__operator::is_group;
 use redlock::{LockError, Wait};
 
 use crate::args::RunArgs;
@@ -130,13 +131,6 @@ fn described(
     } else {
         who
     }
-}
-
-/// Is the holder a group, as the library tells it: `3 readers`, `1 permit`, or `readers`?
-fn is_group(holder: &str) -> bool {
-    let (count, name) = holder.split_once(' ').unwrap_or(("", holder));
-    let is_name = matches!(name, "reader" | "readers" | "permit" | "permits");
-    is_name && count.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

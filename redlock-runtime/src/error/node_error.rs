@@ -237,7 +237,7 @@ pub enum NodeErrorKind {
 }
 
 impl NodeErrorKind {
-    fn is_outage(self) -> bool {
+    pub(crate) fn is_outage(self) -> bool {
         matches!(
             self,
             Self::Unreachable

@@ -82,9 +82,7 @@ impl Record {
             Kind::Exclusive => {
                 self.holders.first().map(|holder| holder.owner.clone()).unwrap_or_default()
             }
-            kind @ (Kind::Read | Kind::Permits(_)) => {
-                shown_group(kind, u32::try_from(self.holders.len()).ok())
-            }
+            kind @ (Kind::Read | Kind::Permits(_)) => shown_group(kind, Some(self.holders.len())),
         }
     }
 }

@@ -1,15 +1,24 @@
 //! What the commands of `redlock-cli` for operators need to know of the protocol.
 
+use std::num::NonZeroU32;
+
 use deadpool_redis::redis::{Client, RedisError};
 
 use super::commands::exclusive::release;
-use super::commands::shared::release as shared_release;
+use super::commands::shared::{release as shared_release, words};
 use super::connection::{address, diagnose};
-use super::health::startup_check;
+use super::health::{info, startup_check};
 use super::topology::sentinel::Sentinels;
 use crate::backend::Tls;
-use crate::error::{LockError, NodeError};
+use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::key::LockKey;
+use crate::kind::{self, Kind};
+use crate::owner::{self, Owner, RETAINED};
+
+/// What stands in a lock that readers share.
+pub const READERS: &str = words::READERS;
+/// What stands in a lock of permits.
+pub const PERMITS: &str = words::PERMITS;
 
 /// The keys of one lock in Redis.
 #[derive(Debug, Clone)]
@@ -72,4 +81,56 @@ pub fn check_mode(node: &str, info: &str) -> Result<(), NodeError> {
 /// An error of the Redis client as the library tells it, with what to do.
 pub fn explain(node: &str, error: &RedisError) -> NodeError {
     diagnose(node, error).error
+}
+
+/// Is an error of this kind one of a server that is down for a while?
+pub fn is_outage(kind: NodeErrorKind) -> bool {
+    kind.is_outage()
+}
+
+/// A field of the answer to `INFO`.
+pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info::field(info, name)
+}
+
+/// The files that `REDLOCK_TLS_CA`, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` name; `set` has their
+/// values.
+pub fn tls(set: impl Fn(&'static str) -> Option<String>) -> Result<Option<Tls>, LockError> {
+    Tls::from_variables(set)
+}
+
+/// How readers are shown where one holder is shown by its owner value: `3 readers`, or `readers` if
+/// nobody counted them.
+pub fn shown_readers(count: Option<usize>) -> String {
+    kind::shown_group(Kind::Read, count)
+}
+
+/// The same for holders of permits.
+pub fn shown_permits(count: Option<usize>) -> String {
+    kind::shown_group(Kind::Permits(NonZeroU32::MIN), count)
+}
+
+/// Is a holder shown so, and not by its owner value?
+pub fn is_group(holder: &str) -> bool {
+    kind::group_of(holder).is_some()
+}
+
+/// What the owner values of one hold on several servers have in common.
+pub fn hold_of(owner: &str) -> &str {
+    owner::hold_of(owner)
+}
+
+/// The name of the client that an owner value begins with. One of another library is all name.
+pub fn client_of(owner: &str) -> &str {
+    retained_by(owner).or_else(|| name_in(owner)).unwrap_or(owner)
+}
+
+/// The client that has let go of a lock that stays taken until its `min_hold` is over.
+pub fn retained_by(owner: &str) -> Option<&str> {
+    name_in(owner)?.strip_suffix(RETAINED)
+}
+
+/// What stands before the random half of an owner value of this library.
+fn name_in(owner: &str) -> Option<&str> {
+    owner.rsplit_once(':').filter(|_| Owner::is_likely(owner)).map(|(name, _)| name)
 }

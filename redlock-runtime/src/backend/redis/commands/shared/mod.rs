@@ -9,7 +9,7 @@ pub(crate) mod enqueue;
 pub(crate) mod raise;
 pub(crate) mod release;
 pub(crate) mod renew;
-pub(in crate::backend::redis::commands) mod words;
+pub(in crate::backend::redis) mod words;
 
 #[cfg(test)]
 pub(crate) use digests::scripts;

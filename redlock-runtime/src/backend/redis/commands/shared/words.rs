@@ -13,13 +13,18 @@ pub(in crate::backend::redis::commands) fn tokens(kind: Kind) -> String {
     }
 }
 
+/// What stands in a lock that readers share.
+pub(in crate::backend::redis) const READERS: &str = "<readers>";
+/// What stands in a lock of permits.
+pub(in crate::backend::redis) const PERMITS: &str = "<permits>";
+
 /// What stands in the lock for an owner.
 pub(in crate::backend::redis::commands) fn marker(kind: Kind) -> &'static str {
     match kind {
         // Its owner stands there.
         Kind::Exclusive => "",
-        Kind::Read => "<readers>",
-        Kind::Permits(_) => "<permits>",
+        Kind::Read => READERS,
+        Kind::Permits(_) => PERMITS,
     }
 }
 
