@@ -99,9 +99,7 @@ fn body_opening(plan: &Plan, built: &Built) -> TokenStream {
 }
 
 fn braces(tokens: TokenStream, span: Span) -> Group {
-    let mut braces = Group::new(Delimiter::Brace, tokens);
-    braces.set_span(span);
-    braces
+    hygiene::grouped(Delimiter::Brace, tokens, span)
 }
 
 /// Moves the variables that `body` uses into it, the last argument first: captured in this

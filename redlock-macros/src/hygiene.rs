@@ -1,6 +1,6 @@
 //! Names: which ones a function binds, which ones an expression reads, and whose hygiene they get.
 
-use proc_macro2::{Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{Expr, ExprPath, Pat, PatIdent};
@@ -162,15 +162,20 @@ fn captures(text: &str, name: &str) -> bool {
     })
 }
 
+/// A group whose delimiters have this span.
+pub(crate) fn grouped(delimiter: Delimiter, tokens: TokenStream, span: Span) -> Group {
+    let mut group = Group::new(delimiter, tokens);
+    group.set_span(span);
+    group
+}
+
 /// `gen` is a keyword in the edition of this crate, though not in those of all callers: in a
 /// template, whose names have the hygiene of this crate, it has to be raw.
 pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
     let raw = |token: TokenTree| match token {
         TokenTree::Ident(ident) if ident == "gen" => Ident::new_raw("gen", ident.span()).into(),
         TokenTree::Group(group) => {
-            let mut raw = Group::new(group.delimiter(), raw_keywords(group.stream()));
-            raw.set_span(group.span());
-            raw.into()
+            grouped(group.delimiter(), raw_keywords(group.stream()), group.span()).into()
         }
         other => other,
     };
@@ -200,9 +205,7 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
             }
             TokenTree::Group(group) => {
                 let inner = adopt(group.stream(), names, this);
-                let mut adopted = Group::new(group.delimiter(), inner);
-                adopted.set_span(group.span());
-                adopted.into()
+                grouped(group.delimiter(), inner, group.span()).into()
             }
             TokenTree::Literal(mut literal) => {
                 if let Some(name) = names.iter().find(|name| is_captured(name, &literal)) {

@@ -206,8 +206,8 @@ fn split_inner_attrs(body: Group) -> (TokenStream, Group) {
     if n == 0 {
         return (TokenStream::new(), body);
     }
-    let mut rest = Group::new(Delimiter::Brace, tokens[n..].iter().cloned().collect());
-    rest.set_span(body.span());
+    let rest = tokens[n..].iter().cloned().collect();
+    let rest = hygiene::grouped(Delimiter::Brace, rest, body.span());
     let attrs = tokens[..n].iter().map(ToTokens::to_token_stream).collect();
     (attrs, rest)
 }

@@ -10,12 +10,23 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// The expression of a placeholder.
-    pub(crate) fn expr(&self) -> Option<&Expr> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match self {
-            Part::Value(value) => Some(&value.expr),
+            Part::Text(text) => Some(text),
+            Part::Value(_) => None,
+        }
+    }
+
+    pub(crate) fn value(&self) -> Option<&Value> {
+        match self {
+            Part::Value(value) => Some(value),
             Part::Text(_) => None,
         }
+    }
+
+    /// The expression of a placeholder.
+    pub(crate) fn expr(&self) -> Option<&Expr> {
+        self.value().map(|value| &value.expr)
     }
 }
 

@@ -145,10 +145,7 @@ fn read_by(args: &Args, key: Option<&KeyPlan>) -> TokenStream {
 }
 
 fn values_of(template: &Template) -> impl Iterator<Item = &Value> {
-    template.parts.iter().filter_map(|part| match part {
-        Part::Value(value) => Some(value),
-        Part::Text(_) => None,
-    })
+    template.parts.iter().filter_map(Part::value)
 }
 
 /// A placeholder can only name a parameter. This is checked here, because rustc would suggest to

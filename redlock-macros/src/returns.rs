@@ -1,12 +1,14 @@
 //! The return type, where the expansion has to name it.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     GenericArgument, PathArguments, ReturnType, Signature, Token, Type, TypeParamBound, TypePath,
 };
+
+use crate::hygiene;
 
 /// The output of a function's future.
 pub(crate) struct Returns {
@@ -143,8 +145,8 @@ fn erase_impl(tokens: TokenStream) -> TokenStream {
                 out.extend([TokenTree::Ident(Ident::new("_", ident.span()))]);
             }
             TokenTree::Group(group) => {
-                let mut erased = Group::new(group.delimiter(), erase_impl(group.stream()));
-                erased.set_span(group.span());
+                let erased = erase_impl(group.stream());
+                let erased = hygiene::grouped(group.delimiter(), erased, group.span());
                 out.extend([TokenTree::Group(erased)]);
             }
             other => out.extend([other]),

@@ -192,12 +192,7 @@ fn format_problem(format: &str) -> Option<&'static str> {
 
 /// Reports texts that no value can turn into a valid key.
 fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
-    let texts = || {
-        parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Value(_) => None,
-        })
-    };
+    let texts = || parts.iter().filter_map(Part::text);
     if let Some(c) = texts().flat_map(str::chars).find(|c| c.is_control()) {
         let message = format!(
             "the lock key contains the control character `{}`; a key must be readable in logs and \
@@ -216,7 +211,8 @@ fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
     for (reserved, what) in RESERVED_ENDS {
         // Without a hash tag the queue of a lock never has the name of another lock.
         let applies = reserved == FENCE || has_tag;
-        if applies && matches!(parts.last(), Some(Part::Text(text)) if text.ends_with(reserved)) {
+        if applies && parts.last().and_then(Part::text).is_some_and(|text| text.ends_with(reserved))
+        {
             let end = literal.value().len();
             let message = format!(
                 "a lock key cannot end in `{reserved}`: keys of that form hold {what} of other \

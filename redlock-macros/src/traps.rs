@@ -1,6 +1,6 @@
 //! Keys that compile but mean one lock for all callers: an argument is named in plain text.
 
-use proc_macro2::{Group, Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{Block, Error, Expr, LitStr, Stmt};
@@ -54,13 +54,10 @@ const VALUE: char = 'v';
 /// tag.
 fn in_brackets(template: &Template, unread: &[Ident]) -> Option<Error> {
     let is_alone = template.parts.len() == 1;
-    let texts = template.parts.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(text),
-        Part::Value(_) => None,
-    });
+    let mut texts = template.parts.iter().filter_map(Part::text);
     let brackets = [('<', "<<", '>', ">>"), ('{', "{", '}', "}")];
     let brackets = if is_alone { &brackets[..] } else { &brackets[..1] };
-    let in_text = |text: &String| {
+    let in_text = |text| {
         brackets.iter().find_map(|&(open, opened, close, closed)| {
             match named(text, open, close, unread) {
                 Some(inner) => Some((close, inner.to_owned(), [opened, inner, closed].concat())),
@@ -70,7 +67,7 @@ fn in_brackets(template: &Template, unread: &[Ident]) -> Option<Error> {
             }
         })
     };
-    let (close, inner, shown) = texts.into_iter().find_map(in_text)?;
+    let (close, inner, shown) = texts.find_map(in_text)?;
     let sharing = if is_alone { "all calls" } else { "calls that differ in it only" };
     let message = format!(
         "`{shown}` is plain text in a template, so that {sharing} would share one lock; write \
@@ -123,9 +120,8 @@ fn spelled_out(tokens: TokenStream) -> TokenStream {
             spelled.push(text.into());
             continue;
         }
-        let mut inner = Group::new(group.delimiter(), spelled_out(group.stream()));
-        inner.set_span(group.span());
-        spelled.push(inner.into());
+        let inner = spelled_out(group.stream());
+        spelled.push(hygiene::grouped(group.delimiter(), inner, group.span()).into());
     }
     spelled.into_iter().collect()
 }

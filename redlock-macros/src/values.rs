@@ -1,5 +1,7 @@
 //! The value of each option: what it may be, and the error if it is something else.
 
+use std::fmt::Display;
+
 use quote::ToTokens;
 use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp};
 
@@ -50,11 +52,16 @@ pub(crate) fn without_suffix(value: Expr, errors: &mut Errors) -> Option<Expr> {
                 "a string has no suffix such as `{suffix}`: leave it out, or write it before the \
                  closing quote"
             );
-            errors.over(text, message);
-            None
+            refused(text, message, errors)
         }
         _ => Some(value),
     }
+}
+
+/// No value, with an error that says why.
+fn refused<T>(at: impl ToTokens, problem: impl Display, errors: &mut Errors) -> Option<T> {
+    errors.over(at, problem);
+    None
 }
 
 pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
@@ -78,8 +85,7 @@ pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
         }
         _ => return Some(time),
     };
-    errors.over(shown, problem);
-    None
+    refused(shown, problem, errors)
 }
 
 /// Zero is allowed: the lock is free when it is released.
@@ -98,8 +104,7 @@ pub(crate) fn min_hold(value: Expr, errors: &mut Errors) -> Option<Time> {
         }
         _ => return Some(time),
     };
-    errors.over(shown, problem);
-    None
+    refused(shown, problem, errors)
 }
 
 pub(crate) fn wait(value: Expr, errors: &mut Errors) -> Option<Time> {
@@ -115,8 +120,7 @@ pub(crate) fn permits(value: Expr, errors: &mut Errors) -> Option<Count> {
     let count = count("permits", 3, value, errors)?;
     if matches!(count, Count::Known(0)) {
         let message = "`permits` must be at least 1: with 0 nobody could ever hold the lock";
-        errors.over(shown, message);
-        return None;
+        return refused(shown, message, errors);
     }
     Some(count)
 }
@@ -134,24 +138,13 @@ fn count(name: &str, example: u32, value: Expr, errors: &mut Errors) -> Option<C
         ),
         _ => return plain(name, value, errors).map(Count::Value),
     };
-    errors.over(value, problem);
-    None
+    refused(value, problem, errors)
 }
 
 pub(crate) fn mode(value: &Expr, errors: &mut Errors) -> Option<Mode> {
-    let written = match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value(),
-        _ => String::new(),
-    };
-    match written.as_str() {
-        "write" => return Some(Mode::Write),
-        "read" => return Some(Mode::Read),
-        _ => {}
-    }
-    let message = "`mode` must be \"read\" (beside other readers) or \"write\" (alone, which is \
+    let problem = "`mode` must be \"read\" (beside other readers) or \"write\" (alone, which is \
                    what a lock without `mode` is)";
-    errors.over(value, message);
-    None
+    word(value, [("write", Mode::Write), ("read", Mode::Read)], problem, errors)
 }
 
 pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
@@ -164,64 +157,52 @@ pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
             let message = "`on_error` cannot be async: it gives what the function returns when \
                            there is no lock; write `|error| ..`, and await where the function is \
                            called";
-            errors.over(handler, message);
-            None
+            refused(handler, message, errors)
         }
         Expr::Closure(_) | Expr::Path(_) => Some(OnError::With(value)),
         other => {
             let message = "`on_error` takes `panic` (without quotes), a closure `|error| ..` or \
                            the path of a function";
-            errors.over(other, message);
-            None
+            refused(other, message, errors)
         }
     }
 }
 
 /// `Some(true)`: the body is skipped where the lock is busy.
 pub(crate) fn skips_busy(value: &Expr, errors: &mut Errors) -> Option<bool> {
-    if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
-        match text.value().as_str() {
-            "error" => return Some(false),
-            "skip" => return Some(true),
-            _ => {}
-        }
-    }
-    let message = "`on_busy` must be \"error\" (a busy lock fails the call) or \"skip\" (the call \
+    let problem = "`on_busy` must be \"error\" (a busy lock fails the call) or \"skip\" (the call \
                    returns without running the body); for anything else there is `on_error`";
-    errors.over(value, message);
-    None
+    word(value, [("error", false), ("skip", true)], problem, errors)
 }
 
 /// `Some(true)`: the call waits for the answer to its release.
 pub(crate) fn awaits_release(value: &Expr, errors: &mut Errors) -> Option<bool> {
-    if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
-        match text.value().as_str() {
-            "await" => return Some(true),
-            "background" => return Some(false),
-            _ => {}
-        }
-    }
-    let message = "`release` must be \"await\" (the lock is free when the call returns) or \
+    let problem = "`release` must be \"await\" (the lock is free when the call returns) or \
                    \"background\" (the call returns one round trip earlier)";
-    errors.over(value, message);
-    None
+    word(value, [("await", true), ("background", false)], problem, errors)
+}
+
+/// What a string says that has to be one of these words.
+fn word<T>(value: &Expr, words: [(&str, T); 2], problem: &str, errors: &mut Errors) -> Option<T> {
+    let written = match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value(),
+        _ => String::new(),
+    };
+    let known = words.into_iter().find(|(word, _)| *word == written);
+    known.map(|(_, meaning)| meaning).or_else(|| refused(value, problem, errors))
 }
 
 pub(crate) fn reentrant(value: &Expr, errors: &mut Errors) -> Option<bool> {
     if let Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) = value {
         return Some(flag.value);
     }
-    errors.over(value, "`reentrant` must be `true` or `false`");
-    None
+    refused(value, "`reentrant` must be `true` or `false`", errors)
 }
 
 pub(crate) fn krate(value: Expr, errors: &mut Errors) -> Option<Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Some(path.path),
-        other => {
-            errors.over(other, "`crate` takes a path such as `crate = my_app::redlock`");
-            None
-        }
+        other => refused(other, "`crate` takes a path such as `crate = my_app::redlock`", errors),
     }
 }
 
@@ -232,8 +213,7 @@ pub(crate) fn plain(name: &str, value: Expr, errors: &mut Errors) -> Option<Expr
         "{what} is not allowed in `{name}`, which is evaluated before the lock is taken; compute \
          the value before the call or inside a method"
     );
-    errors.over(at, message);
-    None
+    refused(at, message, errors)
 }
 
 /// What to write instead of a word that is neither a duration nor a number.
@@ -277,29 +257,23 @@ fn time(name: &str, value: Expr, errors: &mut Errors) -> Option<Time> {
             match millis {
                 Ok(0) => Some(Time::Never),
                 Ok(ms) => Some(Time::Millis(ms)),
-                Err(message) => {
-                    errors.over(text, message);
-                    None
-                }
+                Err(message) => refused(text, message, errors),
             }
         }
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
             let n = number.base10_digits();
             let message =
                 format!("`{name}` needs a unit: write `{name} = \"{n}s\"` or `{name} = \"{n}ms\"`");
-            errors.over(number, message);
-            None
+            refused(number, message, errors)
         }
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => {
-            errors.over(value, format!("invalid `{name}`: a duration cannot be negative"));
-            None
+            refused(value, format!("invalid `{name}`: a duration cannot be negative"), errors)
         }
         Expr::Lit(other) => {
             let message = format!(
                 "`{name}` must be a duration such as \"10s\", or an expression of type `Duration`"
             );
-            errors.over(other, message);
-            None
+            refused(other, message, errors)
         }
         other => plain(name, other, errors).map(Time::Value),
     }
