@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::lock_kind::LockKind;
 
@@ -17,6 +18,14 @@ pub fn now() -> Moment {
     let parts = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     let (Ok(secs), Ok(nanos)) = parts else { unreachable!("the clock counts from the boot") };
     secs * 1_000_000_000 + nanos
+}
+
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

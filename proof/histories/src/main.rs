@@ -106,7 +106,6 @@ fn main() -> ExitCode {
 }
 
 async fn histories(options: &Options) -> Vec<Outcome> {
-    let places = Arc::new(Semaphore::new(options.parallel));
     let size = Size { workers: options.workers, tasks: 2, keys: 5, length_ms: options.length_ms };
     let suffering = Suffering {
         count: options.faults,
@@ -115,34 +114,42 @@ async fn histories(options: &Options) -> Vec<Outcome> {
         topology: options.topology,
         only: options.only,
     };
-    let mut running = JoinSet::new();
-    for seed in options.seed..options.seed + options.histories {
-        let places = Arc::clone(&places);
+    let run = |seed| {
         let plan = Plan::of(seed, suffering);
         let size = Size { length_ms: plan.topology.lasts_ms(options.length_ms), ..size };
-        running.spawn(async move {
-            let _place = places.acquire_owned().await.expect("never closed");
-            judged(plan.clone(), history::run(plan, size)).await
-        });
-    }
-    let mut outcomes = running.join_all().await;
-    outcomes.sort_by_key(|outcome| outcome.plan.seed);
-    outcomes
+        (plan.clone(), history::run(plan, size))
+    };
+    side_by_side(options, options.histories, run).await
 }
 
 /// They run by themselves, after the others: faults elsewhere must not slow them down.
 async fn calm_histories(options: &Options) -> Vec<Outcome> {
     let all = if options.only.is_some() { 0 } else { Scene::ALL.len() as u64 };
-    let count = options.calm.unwrap_or(all);
+    let run = |seed| {
+        let calm = Calm::of(seed, options.topology);
+        let run = calm::run::run(calm.clone(), calm.lasts_ms(options.calm_ms));
+        (Plan::calm(calm), run)
+    };
+    side_by_side(options, options.calm.unwrap_or(all), run).await
+}
+
+/// So many histories, of which `run` makes each from its seed.
+async fn side_by_side<F>(
+    options: &Options,
+    count: u64,
+    run: impl Fn(u64) -> (Plan, F),
+) -> Vec<Outcome>
+where
+    F: Future<Output = Outcome> + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(options.parallel));
     let mut running = JoinSet::new();
     for seed in options.seed..options.seed + count {
         let places = Arc::clone(&places);
-        let calm = Calm::of(seed, options.topology);
-        let run = calm::run::run(calm.clone(), calm.lasts_ms(options.calm_ms));
+        let (plan, run) = run(seed);
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
-            judged(Plan::calm(calm), run).await
+            judged(plan, run).await
         });
     }
     let mut outcomes = running.join_all().await;

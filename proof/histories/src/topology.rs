@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
 use fault_kit::Sentinels;
 use redlock::{Redlock, RedlockBuilder};
 
 /// The servers of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Topology {
     One,
     Three,
@@ -68,13 +69,6 @@ impl Topology {
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Topology::One => "one",
-            Topology::Three => "three",
-            Topology::Five => "five",
-            Topology::Replicated => "replicated",
-            Topology::Sentinel => "sentinel",
-            Topology::Cluster => "cluster",
-        })
+        f.pad(self.to_possible_value().ok_or(fmt::Error)?.get_name())
     }
 }

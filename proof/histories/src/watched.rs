@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redlock::Lease;
 
-use crate::log::{Event, Log, Moment, now};
+use crate::log::{Event, Log, Moment, nanos, now};
 use crate::wanted::Wanted;
 
 /// Polls `body`, which runs under a lease, and logs for one call.
@@ -63,8 +63,4 @@ impl<F> Drop for Watched<'_, F> {
             self.wanted.log(self.log, now(), &Event::Over);
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

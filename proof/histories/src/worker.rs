@@ -12,7 +12,7 @@ use fault_kit::{ms, secs, time_passes};
 use redlock::{LockError, LockGuard, LockRequest, Redlock, redis_lock};
 
 use crate::lock_kind::LockKind;
-use crate::log::{Event, Log, now};
+use crate::log::{Event, Log, millis, now};
 use crate::resource::{self, Resource};
 use crate::topology::Topology;
 use crate::wanted::Wanted;
@@ -208,7 +208,6 @@ impl Call {
     }
 
     fn begin(&self) {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (wait, expire) = (millis(self.wait), millis(self.expire));
         self.wanted.begin(&self.worker.log, self.kind, wait, expire);
     }

@@ -11,7 +11,7 @@ use redlock::{LockError, LockGuard, LockRequest};
 use super::load::Load;
 use super::{Scene, log_uniform};
 use crate::lock_kind::LockKind;
-use crate::log::{Event, now};
+use crate::log::{Event, millis, nanos, now};
 use crate::wanted::Wanted;
 use crate::watched::Watched;
 use crate::worker::word;
@@ -247,12 +247,4 @@ pub async fn rest(time: Duration) {
     while now() < until {
         tokio::task::yield_now().await;
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
