@@ -314,6 +314,7 @@ impl Drop for Engine {
 mod tests {
     use super::*;
     use crate::backend::{Memory, MemoryStore};
+    use crate::tests::fake::parts;
 
     /// Its driver, on the background thread, ends with it.
     #[tokio::test]
@@ -334,16 +335,7 @@ mod tests {
     /// schedulers of ended runtimes do not accumulate.
     #[test]
     fn each_runtime_has_a_scheduler_of_its_own_until_it_ends() {
-        let engine = Engine::new(Parts {
-            backend: Arc::new(Memory::new(MemoryStore::new())),
-            client_name: "test".to_owned(),
-            reply_timeout: Duration::from_secs(1),
-            outage_wait: None,
-            max_waiters: 1,
-            is_embedded: true,
-            reports: Arc::new(Reports::new(Clock::Tokio)),
-        })
-        .unwrap();
+        let engine = Engine::new(parts(Arc::new(Memory::new(MemoryStore::new())))).unwrap();
         let on_a_runtime = || {
             let runtime =
                 runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

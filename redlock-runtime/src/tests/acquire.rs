@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, fake, fake_with};
+use super::fake::{Fate, SECOND, fake, fake_with};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 use crate::state::LostReason;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn wait_is_kept_and_ends_with_one_last_attempt() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::Fate;
-use super::fifo_queue::{EXPIRE, MOMENT, SECOND, Waiter, granted, holds, is_full, waits};
+use super::fake::{Fate, SECOND};
+use super::fifo_queue::{EXPIRE, MOMENT, Waiter, granted, holds, is_full, waits};
 use super::server::Server;
 use crate::client::Redlock;
 use crate::guard::LockGuard;

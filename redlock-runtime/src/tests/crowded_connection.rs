@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::fake::{Fate, client_at, client_of};
+use super::fake::{Fate, client_at, client_of, parts};
 use super::server::Server;
 use crate::acquire::{Order, start, start_all};
 use crate::backend::{
@@ -147,13 +147,10 @@ async fn a_silent_server_does_not_keep_a_finished_body_for_its_reply_timeout() {
     const REPLY_TIMEOUT: Duration = Duration::from_secs(4);
     let crowded = Crowded::new(0);
     let redlock = client_of(Parts {
-        backend: Arc::clone(&crowded) as Arc<dyn LockBackend>,
-        client_name: "crowded".to_owned(),
         reply_timeout: REPLY_TIMEOUT,
-        outage_wait: None,
-        max_waiters: 100,
         is_embedded: false,
         reports: Arc::new(Reports::new(Clock::Boot)),
+        ..parts(Arc::clone(&crowded) as Arc<dyn LockBackend>)
     });
     let ownership = start(redlock.engine(), order("a")).await.unwrap();
     crowded.server.next("release", [Fate::LostRequest]);

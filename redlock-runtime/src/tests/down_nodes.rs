@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fake, Fate};
+use super::fake::{Fake, Fate, SECOND};
 use super::quorum::{nodes, on};
 use super::restart_guard::{client as guarded, group};
 use crate::backend::{Cause, Fault, Member, MemorySince, NodeAdmission};
@@ -13,7 +13,6 @@ use crate::clock::Clock;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::options::Wait;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);

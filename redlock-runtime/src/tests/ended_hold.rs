@@ -5,9 +5,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
-use super::fake::{Fake, client_at, fake};
+use super::fake::{Fake, MINUTE, client_at, fake};
 use crate::blocking::block_on;
 use crate::call::{Spec, client, convert};
 use crate::client::Redlock;
@@ -17,8 +16,6 @@ use crate::key::{Key, display_keys, literal_key};
 use crate::lease::Lease;
 use crate::options::Wait;
 use crate::state::LostReason;
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// A function with the attribute.
 async fn locked(redlock: &Redlock, spec: Spec, key: Key) -> Result<(), LockError> {

@@ -8,13 +8,13 @@ use tokio::time::sleep;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
+use super::fake::MINUTE;
 use super::hear::{Hearing, hear};
 use super::server::Server;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::options::Wait;
 
-const MINUTE: Duration = Duration::from_secs(60);
 const TOLD: &str = "the lock does not end by itself";
 
 /// A server with such a lock.

@@ -14,6 +14,9 @@ use crate::engine::{Engine, Parts};
 use crate::options::Policy;
 use crate::report::Reports;
 
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+
 /// A client on a fake, and the fake.
 pub(crate) fn fake() -> (Redlock, Arc<Fake>) {
     fake_with(100)
@@ -35,15 +38,20 @@ pub(crate) fn client_at(
     max_waiters: usize,
     is_embedded: bool,
 ) -> Redlock {
-    client_of(Parts {
+    client_of(Parts { max_waiters, is_embedded, ..parts(backend) })
+}
+
+/// Those of an embedded client.
+pub(crate) fn parts(backend: Arc<dyn LockBackend>) -> Parts {
+    Parts {
         backend,
         client_name: "fake".to_owned(),
-        reply_timeout: Duration::from_secs(1),
+        reply_timeout: SECOND,
         outage_wait: None,
-        max_waiters,
-        is_embedded,
+        max_waiters: 100,
+        is_embedded: true,
         reports: Arc::new(Reports::new(Clock::Tokio)),
-    })
+    }
 }
 
 /// A client on a fake that gives up after so long an outage, and the fake.
@@ -54,15 +62,7 @@ pub(super) fn fake_giving_up(outage_wait: Duration) -> (Redlock, Arc<Fake>) {
 
 /// A client on a backend that gives up after so long an outage.
 pub(super) fn client_giving_up(backend: Arc<dyn LockBackend>, outage_wait: Duration) -> Redlock {
-    client_of(Parts {
-        backend,
-        client_name: "fake".to_owned(),
-        reply_timeout: Duration::from_secs(1),
-        outage_wait: Some(outage_wait),
-        max_waiters: 100,
-        is_embedded: true,
-        reports: Arc::new(Reports::new(Clock::Tokio)),
-    })
+    client_of(Parts { outage_wait: Some(outage_wait), ..parts(backend) })
 }
 
 pub(super) fn client_of(parts: Parts) -> Redlock {

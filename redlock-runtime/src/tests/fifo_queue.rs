@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::fake::{Fate, client};
+use super::fake::{Fate, SECOND, client};
 use super::server::{Server, WINDOW};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
@@ -14,7 +14,6 @@ use crate::guard::LockGuard;
 use crate::options::Wait;
 use crate::state::LostReason;
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const EXPIRE: Duration = Duration::from_secs(10);
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
 

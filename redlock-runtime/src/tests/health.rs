@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, client_giving_up, fake, fake_giving_up};
+use super::fake::{Fate, SECOND, client_giving_up, fake, fake_giving_up};
 use super::server::Server;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::health::{Health, NodeHealth};
 use crate::options::Wait;
 use crate::testing::FaultyStore;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn usable(health: &Health) -> Vec<bool> {
     health.nodes().iter().map(NodeHealth::is_usable).collect()

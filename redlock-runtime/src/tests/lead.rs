@@ -11,14 +11,13 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Level;
 
-use super::fake::{Fake, Fate, client, fake, fake_giving_up, fake_with};
+use super::fake::{Fake, Fate, SECOND, client, fake, fake_giving_up, fake_with};
 use super::hear::hear;
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::lease::Lease;
 use crate::options::Wait;
 
-const SECOND: Duration = Duration::from_secs(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 
 fn candidate(redlock: &Redlock) -> LockRequest {

@@ -1,12 +1,8 @@
 //! Nested locks: what an error says of the locks that its task holds.
 
-use std::time::Duration;
-
-use super::fake::{client, fake};
+use super::fake::{SECOND, client, fake};
 use crate::error::LockError;
 use crate::options::Wait;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn while_holding(error: &LockError) -> &[String] {
     let LockError::Timeout { while_holding, .. } = error else { panic!("{error}") };

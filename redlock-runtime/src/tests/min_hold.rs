@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, fake};
+use super::fake::{Fate, SECOND, fake};
 use super::quorum::{nodes, on};
 use super::server::Server;
 use crate::backend::{Acquired, Found, LockBackend};
@@ -15,7 +15,6 @@ use crate::error::LockError;
 use crate::options::Wait;
 use crate::state::{LostReason, Released};
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const EXPIRE: Duration = Duration::from_secs(3);
 pub(super) const MIN_HOLD: Duration = Duration::from_secs(10);
 /// Of a `min_hold` that has just begun.

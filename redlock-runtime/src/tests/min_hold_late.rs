@@ -5,8 +5,8 @@ use std::task::Poll;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, fake};
-use super::min_hold::{EXPIRE, MIN_HOLD, SECOND, job};
+use super::fake::{Fate, SECOND, fake};
+use super::min_hold::{EXPIRE, MIN_HOLD, job};
 use super::server::Server;
 use crate::options::Wait;
 

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fake::{Fake, Fate};
+use super::fake::{Fake, Fate, SECOND};
 use super::restart_guard::{client, group, started, touch};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);

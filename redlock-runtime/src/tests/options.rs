@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::fake::SECOND;
 use crate::client::{Redlock, RedlockBuilder};
 use crate::error::LockError;
 
 const NODES: [&str; 3] = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
-const SECOND: Duration = Duration::from_secs(1);
 
 fn one() -> RedlockBuilder {
     Redlock::builder().url(NODES[0]).lazy()

@@ -1,12 +1,8 @@
 //! Subscribers of events and recorders of metrics that panic: no lock stays behind.
 
-use std::time::Duration;
-
-use super::fake::fake;
+use super::fake::{SECOND, fake};
 use super::hear::hear;
 use crate::state::LostReason;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Everything that is told: a grant, a wait, a release, a drop, a loss.
 async fn life_of_a_lock() {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fifo_queue::{EXPIRE, MOMENT, SECOND, granted, holds, waits, waits_for};
+use super::fake::SECOND;
+use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits, waits_for};
 use super::server::Server;
 use crate::options::Wait;
 

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fake, Fate, client};
+use super::fake::{Fake, Fate, SECOND, client};
 use crate::backend::{LockBackend, Quorum, QuorumMember, RestartGuard, Rules, majority};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::options::Wait;
 use crate::state::{LeaseState, LostReason, Released};
 
-const SECOND: Duration = Duration::from_secs(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 pub(super) const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];

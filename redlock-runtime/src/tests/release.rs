@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fake, Fate, fake};
+use super::fake::{Fake, Fate, SECOND, fake};
 use super::quorum::{nodes, on};
 use super::server::Server;
 use crate::backend::{Claim, FencingTokens};
@@ -19,8 +19,6 @@ use crate::options::Wait;
 use crate::owner::Owner;
 use crate::release::ReleaseTask;
 use crate::state::Released;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_is_told_and_goes_on() {

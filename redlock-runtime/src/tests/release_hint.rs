@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::Fake;
+use super::fake::{Fake, SECOND};
 use super::quorum::{nodes, on};
 use crate::error::LockError;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// Longer than the longest pause between two attempts.
 const A_WHILE: Duration = Duration::from_millis(200);
 

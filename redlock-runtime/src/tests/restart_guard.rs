@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fake::{Fake, Fate};
+use super::fake::{Fake, Fate, SECOND};
 use super::quorum::{nodes, with_guard};
 use crate::backend::{Cause, Member, MemorySince, QuorumMember, RestartGuard};
 use crate::client::Redlock;
@@ -11,7 +11,6 @@ use crate::clock::{Clock, Moment};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 
-const SECOND: Duration = Duration::from_secs(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
 /// Longer than an old node is young.

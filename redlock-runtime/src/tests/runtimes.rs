@@ -5,18 +5,15 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::fake::client_at;
+use super::fake::{SECOND, client_at};
 use crate::backend::{Memory, MemoryStore};
 use crate::blocking::block_on;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn client(store: &MemoryStore) -> Redlock {
     client_at(std::sync::Arc::new(Memory::new(store.clone())), 100, true)

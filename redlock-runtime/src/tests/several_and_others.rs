@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::fake::fake;
+use super::fake::{SECOND, fake};
 use super::server::Server;
-use super::several_keys::{EXPIRE, SECOND, another, taken};
+use super::several_keys::{EXPIRE, another, taken};
 use crate::backend::MemoryStore;
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::Fate;
+use super::fake::{Fate, SECOND};
 use super::server::Server;
-use super::several_keys::{EXPIRE, SECOND};
+use super::several_keys::EXPIRE;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fake, Fate, fake};
-use super::several_keys::{EXPIRE, SECOND, taken};
+use super::fake::{Fake, Fate, SECOND, fake};
+use super::several_keys::{EXPIRE, taken};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fake, Fate, client, fake};
+use super::fake::{Fake, Fate, SECOND, client, fake};
 use super::quorum::{nodes, on};
 use super::server::Server;
 use crate::backend::LockBackend;
@@ -19,7 +19,6 @@ use crate::lease::Lease;
 use crate::options::Wait;
 use crate::state::{LostReason, Released};
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const EXPIRE: Duration = Duration::from_secs(10);
 
 /// Which of these are taken.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, fake};
+use super::fake::{Fate, SECOND, fake};
 use super::server::Server;
-use super::several_keys::{EXPIRE, SECOND, taken};
+use super::several_keys::{EXPIRE, taken};
 use crate::error::{LockError, NodeErrorKind};
 use crate::lease::Lease;
 use crate::options::Wait;

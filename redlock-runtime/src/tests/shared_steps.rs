@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::step::{DYING, MINUTE, PRESENT, SECOND, Step, claim, permit_of};
+use super::fake::{MINUTE, SECOND};
+use super::step::{DYING, PRESENT, Step, claim, permit_of};
 use crate::backend::simulated::{self, SimulatedReply};
 use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, Look, QueueSignal, Release};
 use crate::fencing::FencingToken;

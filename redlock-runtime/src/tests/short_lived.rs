@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fake::{Fake, Fate};
+use super::fake::{Fake, Fate, SECOND};
 use super::restart_guard::{client, group, started, touch};
 use crate::backend::{Cause, MemorySince, Witness};
 use crate::clock::{Clock, Moment};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 
-const SECOND: Duration = Duration::from_secs(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 /// When a lease that began with a date is over for sure, as far as clocks tell.
 const OVER: Duration = Duration::from_secs(13);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
-use super::fake::{Fate, client, client_at, fake};
+use super::fake::{Fate, SECOND, client, client_at, fake};
 use super::fifo_queue::{holds, waits};
 use super::hear::hear;
 use super::server::Server;
@@ -19,8 +19,6 @@ use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 use crate::options::Wait;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn is_told<T>(result: Result<T, LockError>) -> bool {
     let Err(error) = result else { return false };

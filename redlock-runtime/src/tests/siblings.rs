@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::fake::fake;
+use super::fake::{SECOND, fake};
 use crate::client::Redlock;
 use crate::error::LockError;
 use crate::lease::Lease;
 use crate::options::Wait;
 use crate::state::LostReason;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Polls all of them, in their order, until all are done.
 async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {

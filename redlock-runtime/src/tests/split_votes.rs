@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::fake::{Fake, Fate};
+use super::fake::{Fake, Fate, SECOND};
 use super::far::Far;
 use super::quorum::{DOWN, held, later, nodes, on, over};
 use crate::backend::QuorumMember;
 use crate::client::Redlock;
 use crate::error::LockError;
 use crate::options::Wait;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn rivals_that_split_the_vote_come_to_an_end() {

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use redis_model::{Script, Server};
 
+use super::fake::MINUTE;
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{Acquired, Claim, Enqueued, Look, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::{ClientId, Owner};
 
-pub(super) const MINUTE: Duration = Duration::from_secs(60);
-pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// A process that listens.
 pub(super) const PRESENT: &str = "redlock:present";
 pub(super) const DYING: &str = "redlock:dying";

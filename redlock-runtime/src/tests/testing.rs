@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::fake::SECOND;
 use crate::blocking::block_on;
 use crate::client::{Redlock, RedlockBuilder};
 use crate::error::{LockError, NodeErrorKind};
@@ -13,7 +14,6 @@ use crate::options::Wait;
 use crate::state::{LeaseState, LostReason, Released};
 use crate::testing::{Command, FaultyStore, assert_held, assert_not_held};
 
-const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// The message of the panic.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, fake};
-use super::fifo_queue::{EXPIRE, MOMENT, SECOND, granted, holds, waits, waits_for};
+use super::fake::{Fate, SECOND, fake};
+use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits, waits_for};
 use super::server::Server;
 use crate::client::Redlock;
 use crate::error::LockError;

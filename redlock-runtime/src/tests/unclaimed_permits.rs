@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::step::{MINUTE, PRESENT, SECOND, Step, claim, permit_of};
+use super::fake::{MINUTE, SECOND};
+use super::step::{PRESENT, Step, claim, permit_of};
 use crate::backend::simulated;
 use crate::backend::{Claim, Enqueued, Found, Look};
 use crate::kind::Kind;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::Fate;
-use super::fifo_queue::{EXPIRE, MOMENT, SECOND, granted, holds, waits};
+use super::fake::{Fate, SECOND};
+use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits};
 use super::server::Server;
 use crate::backend::CLAIM_WINDOW;
 use crate::client::Redlock;

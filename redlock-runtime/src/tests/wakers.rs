@@ -4,15 +4,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::fake::fake;
+use super::fake::{SECOND, fake};
 use crate::lease::Lease;
 use crate::state::{LeaseState, Released};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Counts how often it was called.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fake, Fate};
+use super::fake::{Fake, Fate, SECOND};
 use super::quorum::{DOWN, held, later, nodes, on, quorum};
 use crate::backend::{Acquired, Claim, FencingTokens, Found, LockBackend, Quorum, Release};
 use crate::client::Redlock;
@@ -16,7 +16,6 @@ use crate::kind::Kind;
 use crate::owner::{Owner, hold_of};
 use crate::state::{LeaseState, Released};
 
-const SECOND: Duration = Duration::from_secs(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 
 /// Three nodes, the last of which did not answer the acquire of the lock, though it answers now.
