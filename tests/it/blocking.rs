@@ -7,10 +7,9 @@ use std::thread;
 use std::time::Instant;
 
 use redlock::{LockError, LockGuard, LostReason, Redlock, Released, Wait};
-use tokio::runtime::Builder;
 use tokio::task::{block_in_place, spawn_blocking};
 
-use crate::fault_kit::{LONG, NOISE, client, nothing_left};
+use crate::fault_kit::{LONG, NOISE, client, nothing_left, runtime};
 use crate::local_connections::MANY;
 use crate::support::{Process, Server, block_thread, eventually, ms, secs, unique_prefix, within};
 
@@ -238,7 +237,7 @@ async fn a_frozen_server_does_not_block_a_thread_for_ever() {
 /// The runtime has a connection of its own, which nobody drives meanwhile.
 #[test]
 fn a_thread_that_only_entered_a_runtime_does_not_wait_for_it() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     let redlock = runtime.block_on(async {
         let builder = Redlock::builder().url(Server::shared().await.url()).reply_timeout(LONG);
         let redlock = builder.prefix(unique_prefix()).build().await.unwrap();

@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use crate::executor::park_on;
+use crate::fault_kit::runtime;
 use crate::support::proxy::Proxy;
 use crate::support::{
     Cluster, Masters, Sentinels, Server, capture, eventually, ms, secs, unique_prefix, within,
@@ -222,7 +223,7 @@ fn a_task_that_blocks_on_a_lock_is_served_beside_others() {
 
 #[test]
 fn a_task_that_blocks_on_a_lock_is_served_on_the_only_thread() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel::<()>();
     std::thread::spawn(move || runtime.block_on(stopped));
@@ -233,7 +234,7 @@ fn a_task_that_blocks_on_a_lock_is_served_on_the_only_thread() {
 /// Nobody drives the connection that the release left on.
 #[test]
 fn a_release_that_blocks_the_only_thread_says_what_was_found() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     for keys in [&["one"][..], &["one", "two"]] {
         runtime.block_on(async {
             let server = Server::shared().await;

@@ -5,17 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redlock::{LockGuard, Redlock};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::fault_kit::{NOISE, client, nothing_left};
+use crate::fault_kit::{NOISE, client, nothing_left, runtime};
 use crate::support::process::block_on;
 use crate::support::supervise::Exit;
 use crate::support::{Process, Server, unique_prefix};
 
 const GUARDS: usize = 50;
 const CHILDREN: usize = 25;
-
-fn current_thread() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -45,7 +41,7 @@ async fn acquire(redlock: &Redlock, key: String) -> LockGuard {
 #[test]
 fn in_a_current_thread_runtime_about_to_end() {
     all_are_released(|redlock, key| {
-        current_thread().block_on(async { drop(acquire(redlock, key).await) });
+        runtime().block_on(async { drop(acquire(redlock, key).await) });
     });
 }
 
@@ -76,7 +72,7 @@ fn in_a_task_that_the_end_of_its_runtime_cancels() {
 #[test]
 fn without_any_runtime() {
     all_are_released(|redlock, key| {
-        let runtime = current_thread();
+        let runtime = runtime();
         let guard = runtime.block_on(acquire(redlock, key));
         drop(runtime);
         drop(guard);
@@ -86,7 +82,7 @@ fn without_any_runtime() {
 #[test]
 fn on_another_thread_without_a_runtime() {
     all_are_released(|redlock, key| {
-        let guard = current_thread().block_on(acquire(redlock, key));
+        let guard = runtime().block_on(acquire(redlock, key));
         std::thread::spawn(move || drop(guard)).join().unwrap();
     });
 }
@@ -94,7 +90,7 @@ fn on_another_thread_without_a_runtime() {
 #[test]
 fn in_a_panic() {
     all_are_released(|redlock, key| {
-        let runtime = current_thread();
+        let runtime = runtime();
         let panics = async {
             let _guard = acquire(redlock, key).await;
             std::panic::resume_unwind(Box::new("as it was told"));
@@ -110,7 +106,7 @@ fn in_a_panic_of_a_locked_body() {
         let run = redlock.lock(key).run(async {
             std::panic::resume_unwind(Box::new("as it was told"));
         });
-        let outcome = catch_unwind(AssertUnwindSafe(|| current_thread().block_on(run).unwrap()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| runtime().block_on(run).unwrap()));
         assert!(outcome.is_err());
     });
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use redlock::{LockError, NodeError, NodeErrorKind, Redlock, RedlockBuilder};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{Raw, eventually, time_passes, unique_prefix};
 
@@ -11,6 +12,11 @@ use crate::support::{Raw, eventually, time_passes, unique_prefix};
 pub const LONG: Duration = Duration::from_secs(60);
 /// What a loaded machine may add to anything.
 pub const NOISE: Duration = Duration::from_secs(8);
+
+/// On one thread, as of `#[tokio::test]` and of small programs.
+pub fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
 
 /// A client with keys of its own, and the prefix they begin with.
 pub fn builder(url: &str) -> (RedlockBuilder, String) {

@@ -7,20 +7,16 @@ use std::time::{Duration, Instant};
 
 use redlock::{LockError, LockGuard, Redlock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
-use crate::fault_kit::Steps;
+use crate::fault_kit::{Steps, runtime};
 use crate::fault_store::{Store, turn};
 use crate::support::process::{Args, emit};
 use crate::support::{Raw, block_thread, time_passes};
 
 /// On one thread, as small programs are.
 fn block_on<F: Future>(future: F) -> F::Output {
-    new_runtime().block_on(future)
-}
-
-fn new_runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("a runtime")
+    runtime().block_on(future)
 }
 
 /// url, prefix, key, expire in ms
@@ -65,8 +61,8 @@ pub fn end_with_a_local_guard(args: &Args) {
 
 /// Leaves a task that holds the lock to the end of its thread.
 pub fn end_with_a_local_runtime(args: &Args) {
-    RUNTIME.with(|runtime| {
-        let runtime = runtime.get_or_init(new_runtime);
+    RUNTIME.with(|own| {
+        let runtime = own.get_or_init(runtime);
         let guard = runtime.block_on(acquire(args));
         runtime.spawn(async move {
             std::future::pending::<()>().await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redlock::{LockError, Redlock, Wait, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::fault_kit::{LONG, NOISE, builder, client, nothing_left};
+use crate::fault_kit::{LONG, NOISE, builder, client, nothing_left, runtime};
 use crate::support::process::block_on;
 use crate::support::proxy::{Then, command};
 use crate::support::{Proxy, Server, eventually, ms, time_passes};
@@ -14,10 +14,6 @@ use crate::support::{Proxy, Server, eventually, ms, time_passes};
 /// A client as programs keep it: in a static, connected by a runtime that is gone.
 static SHARED: LazyLock<(Redlock, String)> =
     LazyLock::new(|| block_on(async { client(&Server::shared().await.url()).await }));
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 #[redis_lock(key = "shared-<n>", wait = "60s", client = &SHARED.0)]
 async fn shared(n: usize) -> Result<usize, LockError> {

@@ -5,13 +5,9 @@ use std::time::Duration;
 
 use fork::{Fork, fork, waitpid};
 use redlock::{LockError, Redlock, RedlockBuilder, redis_lock};
-use tokio::runtime::{Builder, Runtime};
 
+use crate::fault_kit::runtime;
 use crate::support::process::{Args, emit};
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("a runtime")
-}
 
 /// url, prefix
 fn builder(args: &Args) -> RedlockBuilder {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redlock::{Lease, Redlock};
 
+use crate::fault_kit::runtime;
 use crate::fault_store::{Store, watched};
 use crate::support::Raw;
 use crate::support::process::{Args, emit};
@@ -13,8 +14,7 @@ use crate::support::process::{Args, emit};
 /// of the store, prefix, key, expire in ms, name, counter. Tells of each election, of each count,
 /// and how many steps it began too late.
 pub fn lead(args: &Args) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
+    runtime().block_on(async {
         let expire = Duration::from_millis(args.parse(4));
         let builder = Redlock::builder().url(args.get(0)).prefix(args.get(2));
         let redlock = builder.client_name(args.get(5)).lazy().build().await.expect("a client");

@@ -5,11 +5,12 @@ use std::sync::mpsc;
 use std::task::Poll;
 
 use redlock::{LockError, Redlock, redis_lock};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
 use crate::clients::client;
 use crate::executor::park_on;
+use crate::fault_kit::runtime;
 use crate::support::{Server, eventually, secs, unique_prefix};
 
 /// More calls than a runtime makes before it gets a connection of its own.
@@ -52,10 +53,6 @@ async fn whoever_let_go_has_the_lock_in_another_mode_at_once() {
         let granted = request.try_acquire().await.unwrap();
         drop(granted.unwrap_or_else(|| panic!("round {round}: it was let go of")));
     }
-}
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// They end with releases on the way that nobody awaits.

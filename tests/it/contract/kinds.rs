@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use redlock::{LockError, LostReason, Redlock, Released, Wait};
 use tokio::task::JoinSet;
@@ -73,40 +74,35 @@ pub async fn a_reader_does_not_pass_a_waiting_writer(place: &Place) {
     assert!(late > token || !place.has_queue());
 }
 
-/// Readers that overlap all the time, and come back at once, and many for a short time.
-pub async fn a_writer_gets_its_turn_among_readers_in_a_hurry(place: &Place) {
-    let (here, there) = (place.client().await, place.client().await);
+/// So many readers, which come back at once until they are dropped: they overlap all the time.
+fn readers_without_end(client: &Redlock, count: usize, time: Duration) -> JoinSet<()> {
     let mut readers = JoinSet::new();
-    for _ in 0..8 {
-        let client = here.clone();
+    for _ in 0..count {
+        let client = client.clone();
         readers.spawn(async move {
             loop {
                 let guard = client.lock(KEY).read().wait(Wait::Forever).acquire().await.unwrap();
-                time_passes(ms(2)).await;
+                time_passes(time).await;
                 guard.release().await.unwrap();
             }
         });
     }
+    readers
+}
+
+/// Many readers, each for a short time.
+pub async fn a_writer_gets_its_turn_among_readers_in_a_hurry(place: &Place) {
+    let (here, there) = (place.client().await, place.client().await);
+    let _readers = readers_without_end(&here, 8, ms(2));
     for client in [&there, &here, &there] {
         let writer = client.lock(KEY).wait(secs(30)).acquire().await.expect("it gets its turn");
         writer.release().await.unwrap();
     }
 }
 
-/// Readers that overlap all the time.
 pub async fn a_writer_gets_its_turn_among_readers_that_never_pause(place: &Place) {
     let (here, there) = (place.client().await, place.client().await);
-    let mut readers = JoinSet::new();
-    for _ in 0..3 {
-        let client = here.clone();
-        readers.spawn(async move {
-            loop {
-                let guard = client.lock(KEY).read().wait(Wait::Forever).acquire().await.unwrap();
-                time_passes(ms(30)).await;
-                guard.release().await.unwrap();
-            }
-        });
-    }
+    let _readers = readers_without_end(&here, 3, ms(30));
     for _ in 0..3 {
         let writer = there.lock(KEY).wait(secs(30)).acquire().await.expect("it gets its turn");
         writer.release().await.unwrap();
