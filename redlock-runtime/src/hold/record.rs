@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 
 use super::further_keys::FurtherKeys;
 use super::holding_client::HoldingClient;
-use super::ledger::{End, Ledger, Loss};
+use super::ledger::{End, Ledger};
 use super::new_hold::{ConfirmedLease, NewHold};
-use super::offer::{Offer, Take};
+use super::offer::Offer;
 use super::terms::Terms;
 use super::turns::Turns;
 use crate::backend::Claim;
@@ -21,14 +21,16 @@ use crate::fencing::FencingToken;
 use crate::mutex::Mutex;
 use crate::notify_all::NotifyAll;
 use crate::pending::PendingCommand;
-use crate::shield::tell;
-use crate::state::{LeaseState, LostReason};
+use crate::state::LostReason;
 use crate::telemetry::{self, LockLabels};
 use crate::validity;
 
 mod keys;
 mod look;
 mod lost;
+mod offered;
+mod read;
+mod renewed;
 mod retain;
 mod shown;
 
@@ -126,55 +128,6 @@ impl Hold {
         if now < self.stop_at() { Ok(()) } else { self.check_ended(now) }
     }
 
-    #[cold]
-    fn check_ended(&self, now: Moment) -> Result<(), LockError> {
-        self.stop_if_due(now);
-        let ledger = self.ledger.lock();
-        let Some(ended) = ledger.ended else { return Ok(()) };
-        let Loss { reason, key_index } = match ended.how {
-            End::Released | End::Withdrawn => Loss { reason: LostReason::Released, key_index: 0 },
-            End::Lost(loss) => loss,
-        };
-        let key = self.key_at(key_index).to_owned();
-        let held_for = ended.at.since(self.begun);
-        Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
-    }
-
-    pub(crate) fn state(&self) -> LeaseState {
-        if self.is_forked() {
-            return LeaseState::Lost;
-        }
-        self.stop_if_due(self.client.clock.now());
-        let ledger = self.ledger.lock();
-        match ledger.ended {
-            Some(_) => LeaseState::Lost,
-            None if ledger.is_uncertain => LeaseState::Uncertain,
-            None => LeaseState::Held,
-        }
-    }
-
-    /// How long the lease may still be relied on if it is not renewed.
-    pub(crate) fn remaining(&self) -> Duration {
-        if self.is_forked() {
-            return Duration::ZERO;
-        }
-        let now = self.client.clock.now();
-        self.stop_at().since(now)
-    }
-
-    pub(crate) fn renewals(&self) -> u32 {
-        if self.is_forked() { 0 } else { self.ledger.lock().renewals }
-    }
-
-    pub(crate) fn held_for(&self) -> Duration {
-        if self.is_forked() {
-            return Duration::ZERO;
-        }
-        let ledger = self.ledger.lock();
-        let until = ledger.ended.map_or_else(|| self.client.clock.now(), |ended| ended.at);
-        until.since(self.begun)
-    }
-
     /// Is the lease known to be over? Reads no clock.
     pub(crate) fn is_over(&self) -> bool {
         self.stop_at() == Moment::ZERO
@@ -235,116 +188,10 @@ impl Hold {
         self.finish(now, End::Released)
     }
 
-    /// Ends the hold because the lease was lost. `false`: the hold had ended before.
-    pub(crate) fn lose(&self, reason: LostReason) -> bool {
-        self.lose_key(0, reason)
-    }
-
-    /// The same because the key with this index was lost.
-    pub(crate) fn lose_key(&self, key_index: usize, reason: LostReason) -> bool {
-        let loss = Loss { reason, key_index };
-        let is_first = self.finish(self.client.clock.now(), End::Lost(loss));
-        if is_first {
-            drop(self.offer_ends());
-            self.tell_lost(loss);
-            self.tell_news();
-        }
-        is_first
-    }
-
     /// The caller learns of the lock. `None`: the lock was taken back meanwhile, or its lease is
     /// over. `Some(true)`: a renewal was delayed until now.
     pub(crate) fn take(&self) -> Option<bool> {
         if self.offer.is_taken() { Some(false) } else { self.take_offer() }
-    }
-
-    #[cold]
-    fn take_offer(&self) -> Option<bool> {
-        // The lease is checked first: if it is over, the lock counts as never taken, and its
-        // `min_hold` does not keep it.
-        if self.check().is_err() {
-            return None;
-        }
-        match self.offer.take() {
-            Take::Taken => Some(false),
-            Take::TakenLate => Some(true),
-            Take::Withdrawn => None,
-        }
-    }
-
-    /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended
-    /// meanwhile, and the next holder may use its owner value already.
-    fn withdraw(&self) -> bool {
-        if !self.finish(self.client.clock.now(), End::Withdrawn) {
-            return false;
-        }
-        let key = self.claim.key.name();
-        tell!(debug, key, "lock taken back: it was granted to a caller that is not polled");
-        self.tell_news();
-        true
-    }
-
-    /// Has the caller not learned of the lock yet?
-    pub(crate) fn is_offered(&self) -> bool {
-        self.offer.is_open()
-    }
-
-    /// The offer is no longer open. The caller has what counted as pending for it.
-    pub(crate) fn offer_ends(&self) -> Option<PendingCommand> {
-        self.offered.lock().take()
-    }
-
-    /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.
-    pub(crate) fn extend(&self, sent: Moment) {
-        if self.stop_if_due(self.client.clock.now()) {
-            return;
-        }
-        let renewals = {
-            let mut ledger = self.ledger.lock();
-            if ledger.ended.is_some() {
-                return;
-            }
-            // A claim of a lock that was handed over does not count as a renewal.
-            ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed(&self.terms).into());
-            ledger.confirmed = ConfirmedLease { sent, lease: self.terms.expire };
-            ledger.is_uncertain = false;
-            let stop = validity::stop(sent, self.terms.expire).min(self.longest_hold());
-            self.stop.store(stop.nanos(), Ordering::Release);
-            ledger.renewals
-        };
-        // Outside of the mutex: recorders and subscribers run foreign code.
-        telemetry::renewal(self.terms.template, true);
-        tell!(debug, key = self.claim.key.name(), renewals, "lease renewed");
-    }
-
-    /// A renewal failed, or was not answered. Reports this once until a renewal is confirmed again.
-    pub(crate) fn doubt(&self, nodes: &str) {
-        telemetry::renewal(self.terms.template, false);
-        let was_uncertain = {
-            let mut ledger = self.ledger.lock();
-            if ledger.ended.is_some() {
-                return;
-            }
-            std::mem::replace(&mut ledger.is_uncertain, true)
-        };
-        if !was_uncertain {
-            tell!(
-                debug,
-                key = self.claim.key.name(),
-                remaining = ?self.remaining(),
-                nodes,
-                "lease uncertain: a renewal was not confirmed, it is tried again"
-            );
-        }
-    }
-
-    /// By how much a renewal may be early. With `max_renew`, an early renewal would shorten the
-    /// longest hold.
-    pub(crate) fn leeway(&self) -> Duration {
-        match self.terms.max_renew {
-            Some(_) => Duration::ZERO,
-            None => validity::renewal_leeway(self.terms.expire),
-        }
     }
 
     /// When the body is stopped if no renewal is confirmed until then.
@@ -355,29 +202,6 @@ impl Hold {
     /// Loses the lease if its time is up at `now`. Returns whether it is over.
     fn stop_if_due(&self, now: Moment) -> bool {
         now >= self.stop_at() && self.stop_unless_renewed(now)
-    }
-
-    #[cold]
-    fn stop_unless_renewed(&self, now: Moment) -> bool {
-        let reason = {
-            let ledger = self.ledger.lock();
-            // A renewal may have been confirmed between the two checks.
-            if now < self.stop_at() {
-                return false;
-            }
-            if ledger.ended.is_some() {
-                return true;
-            }
-            if ledger.is_used_up(&self.terms) || now >= self.longest_hold() {
-                LostReason::RenewalLimit
-            } else if ledger.is_uncertain {
-                LostReason::Unreachable
-            } else {
-                LostReason::Expired
-            }
-        };
-        self.lose(reason);
-        true
     }
 
     fn longest_hold(&self) -> Moment {

@@ -1,21 +1,79 @@
-//! What operators are told about a lost lease.
+//! The end of a lease that its holder did not release: when and why it is lost, what stops then,
+//! and what operators are told.
 
 use super::Hold;
+use crate::clock::Moment;
+use crate::error::LockError;
 use crate::executor;
-use crate::hold::ledger::Loss;
+use crate::hold::ledger::{End, Loss};
 use crate::report::Topic;
 use crate::shield::tell;
 use crate::state::LostReason;
 use crate::telemetry::{self, LockLabels};
 
 impl Hold {
+    /// Loses the lease unless a renewal was confirmed meanwhile. Returns whether it is over.
+    #[cold]
+    pub(super) fn stop_unless_renewed(&self, now: Moment) -> bool {
+        let reason = {
+            let ledger = self.ledger.lock();
+            // A renewal may have been confirmed between the two checks.
+            if now < self.stop_at() {
+                return false;
+            }
+            if ledger.ended.is_some() {
+                return true;
+            }
+            if ledger.is_used_up(&self.terms) || now >= self.longest_hold() {
+                LostReason::RenewalLimit
+            } else if ledger.is_uncertain {
+                LostReason::Unreachable
+            } else {
+                LostReason::Expired
+            }
+        };
+        self.lose(reason);
+        true
+    }
+
+    /// Ends the hold because the lease was lost. `false`: the hold had ended before.
+    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+        self.lose_key(0, reason)
+    }
+
+    /// The same because the key with this index was lost.
+    pub(crate) fn lose_key(&self, key_index: usize, reason: LostReason) -> bool {
+        let loss = Loss { reason, key_index };
+        let is_first = self.finish(self.client.clock.now(), End::Lost(loss));
+        if is_first {
+            drop(self.offer_ends());
+            self.tell_lost(loss);
+            self.tell_news();
+        }
+        is_first
+    }
+
+    #[cold]
+    pub(super) fn check_ended(&self, now: Moment) -> Result<(), LockError> {
+        self.stop_if_due(now);
+        let ledger = self.ledger.lock();
+        let Some(ended) = ledger.ended else { return Ok(()) };
+        let Loss { reason, key_index } = match ended.how {
+            End::Released | End::Withdrawn => Loss { reason: LostReason::Released, key_index: 0 },
+            End::Lost(loss) => loss,
+        };
+        let key = self.key_at(key_index).to_owned();
+        let held_for = ended.at.since(self.begun);
+        Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
+    }
+
     pub(super) fn labels(&self) -> LockLabels {
         LockLabels { template: self.terms.template, kind: self.claim.kind }
     }
 
     /// Logs a warning, unless there are many: then a summary covers the others. A leader that steps
     /// down has lost nothing.
-    pub(super) fn tell_lost(&self, Loss { reason, key_index }: Loss) {
+    fn tell_lost(&self, Loss { reason, key_index }: Loss) {
         let is_planned = self.terms.is_leader && reason == LostReason::RenewalLimit;
         if !is_planned {
             telemetry::lost(self.labels(), reason);

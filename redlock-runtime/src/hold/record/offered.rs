@@ -1,0 +1,45 @@
+//! A hold whose caller has not learned of it yet: the caller takes it, or it is taken back.
+
+use super::Hold;
+use crate::hold::ledger::End;
+use crate::hold::offer::Take;
+use crate::pending::PendingCommand;
+use crate::shield::tell;
+
+impl Hold {
+    #[cold]
+    pub(super) fn take_offer(&self) -> Option<bool> {
+        // The lease is checked first: if it is over, the lock counts as never taken, and its
+        // `min_hold` does not keep it.
+        if self.check().is_err() {
+            return None;
+        }
+        match self.offer.take() {
+            Take::Taken => Some(false),
+            Take::TakenLate => Some(true),
+            Take::Withdrawn => None,
+        }
+    }
+
+    /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended
+    /// meanwhile, and the next holder may use its owner value already.
+    pub(super) fn withdraw(&self) -> bool {
+        if !self.finish(self.client.clock.now(), End::Withdrawn) {
+            return false;
+        }
+        let key = self.claim.key.name();
+        tell!(debug, key, "lock taken back: it was granted to a caller that is not polled");
+        self.tell_news();
+        true
+    }
+
+    /// Has the caller not learned of the lock yet?
+    pub(crate) fn is_offered(&self) -> bool {
+        self.offer.is_open()
+    }
+
+    /// The offer is no longer open. The caller has what counted as pending for it.
+    pub(crate) fn offer_ends(&self) -> Option<PendingCommand> {
+        self.offered.lock().take()
+    }
+}

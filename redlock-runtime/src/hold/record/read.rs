@@ -1,0 +1,43 @@
+//! What a lease says of itself to whoever has it, and to operators.
+
+use std::time::Duration;
+
+use super::Hold;
+use crate::state::LeaseState;
+
+impl Hold {
+    pub(crate) fn state(&self) -> LeaseState {
+        if self.is_forked() {
+            return LeaseState::Lost;
+        }
+        self.stop_if_due(self.client.clock.now());
+        let ledger = self.ledger.lock();
+        match ledger.ended {
+            Some(_) => LeaseState::Lost,
+            None if ledger.is_uncertain => LeaseState::Uncertain,
+            None => LeaseState::Held,
+        }
+    }
+
+    /// How long the lease may still be relied on if it is not renewed.
+    pub(crate) fn remaining(&self) -> Duration {
+        if self.is_forked() {
+            return Duration::ZERO;
+        }
+        let now = self.client.clock.now();
+        self.stop_at().since(now)
+    }
+
+    pub(crate) fn renewals(&self) -> u32 {
+        if self.is_forked() { 0 } else { self.ledger.lock().renewals }
+    }
+
+    pub(crate) fn held_for(&self) -> Duration {
+        if self.is_forked() {
+            return Duration::ZERO;
+        }
+        let ledger = self.ledger.lock();
+        let until = ledger.ended.map_or_else(|| self.client.clock.now(), |ended| ended.at);
+        until.since(self.begun)
+    }
+}
