@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::poller_state::PollerState;
 use super::queue::{AllQueues, QueueHandle};
-use super::state::{PollerState, QueueState};
+use super::state::QueueState;
 use super::waiter::Waiter;
 use crate::thread_exit::Unsent;
 

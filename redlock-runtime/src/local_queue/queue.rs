@@ -10,15 +10,17 @@ use tokio::runtime;
 use tokio::sync::Notify;
 
 use super::release_counts::ReleaseCounts;
-use super::shutdowns::{Shutdown, Shutdowns};
+use super::shutdowns::Shutdowns;
 use super::state::{AttemptUnderWay, QueueState};
 use super::waiter::Waiter;
 use crate::clock::Moment;
 use crate::error::LockError;
-use crate::hold::{Hold, Tenure, Terms};
+use crate::hold::Hold;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::mutex::Mutex;
+
+mod shut_down;
 
 /// The memory of more queues is given back when there is none any more.
 const KEPT: usize = 1024;
@@ -98,24 +100,6 @@ impl LocalQueues {
     pub(crate) fn shutdowns(&self) -> &Shutdowns {
         &self.shared.shutdowns
     }
-
-    /// Begins a shutdown: all waiters end with an error, and so do callers that come before it
-    /// ends.
-    pub(crate) fn shut_down(&self) -> Shutdown {
-        // The shutdown is counted first: a caller that enters a queue after the loop below sees the
-        // count.
-        let shutdown = self.shared.shutdowns.begin();
-        let queues: Vec<_> = self.shared.queues.lock().values().map(Arc::clone).collect();
-        for queue in queues {
-            let waiters = std::mem::take(&mut queue.state().waiters);
-            for waiter in waiters.into_iter() {
-                waiter.answer(Err(queue.shutting_down()));
-            }
-            queue.news.notify_one();
-        }
-        shutdown.tell();
-        shutdown
-    }
 }
 
 impl LocalQueue {
@@ -140,12 +124,6 @@ impl LocalQueue {
     /// How many attempts were made for a waiter.
     pub(crate) fn attempts_for(&self, waiter: &Waiter) -> u32 {
         self.attempts.load(Ordering::Relaxed).wrapping_sub(waiter.attempts_before)
-    }
-
-    /// A release hint came: another process has released the lock.
-    pub(crate) fn freed(&self) {
-        self.state().is_freed = true;
-        self.news.notify_one();
     }
 
     pub(super) fn shutting_down(&self) -> LockError {
@@ -197,54 +175,6 @@ impl QueueHandle {
         drop(before);
     }
 
-    /// The holder releases. Its tenure goes to the next waiter of this process: at once, or after
-    /// the poller has given other processes their turn.
-    pub(crate) fn next(&self, hold: &Hold, tenure: Tenure, now: Moment) -> Successor<'_> {
-        let mut state = self.queue.state();
-        let holder = state.holder.take_if(|holder| holder.id == hold.id);
-        let next = match state.first().map(|waiter| waiter.terms) {
-            None => Successor::Nobody(tenure),
-            Some(terms) => self.next_waiter(&mut state, terms, holder.is_some(), tenure, now),
-        };
-        let is_free = matches!(next, Successor::Nobody(_));
-        state.is_freed |= is_free;
-        // Without waiters, a poller that waits in the queue of the server has to be woken.
-        let is_awaited = if state.waiters.is_empty() { state.poller.is_waiting() } else { is_free };
-        drop(state);
-        // Outside of the mutex: this may be the last reference.
-        drop(holder);
-        if is_awaited || matches!(next, Successor::Poller) {
-            self.queue.news.notify_one();
-        }
-        next
-    }
-
-    /// Who has the lock next where a caller waits, which wants it on these terms.
-    #[cold]
-    fn next_waiter(
-        &self,
-        state: &mut QueueState,
-        terms: Terms,
-        is_holder: bool,
-        mut tenure: Tenure,
-        now: Moment,
-    ) -> Successor<'_> {
-        // The key was deleted while the first of two holders had it: the poller takes back one
-        // tenure only.
-        if state.returned.is_some() {
-            return Successor::Nobody(tenure);
-        }
-        // Its lease must be full, in case this process dies. Where another caller has the lock,
-        // its key was deleted, and the server says what is left of the tenure.
-        if is_holder && terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) {
-            let Some(waiter) = state.promise() else { return Successor::Nobody(tenure) };
-            state.in_hand += 1;
-            return Successor::Waiter(waiter, tenure, InHand { handle: self });
-        }
-        state.returned = Some(Box::new(tenure));
-        Successor::Poller
-    }
-
     /// Another handle of the same queue.
     pub(crate) fn another(&self) -> Self {
         Self::take(&self.shared, &self.queue)
@@ -253,19 +183,6 @@ impl QueueHandle {
     fn take(shared: &Arc<AllQueues>, queue: &Arc<LocalQueue>) -> Self {
         queue.handles.fetch_add(1, Ordering::Relaxed);
         Self { shared: Arc::clone(shared), queue: Arc::clone(queue) }
-    }
-
-    /// The holder releases, and no caller of this process has the lock next.
-    pub(crate) fn let_go(&self, hold: &Hold) {
-        let mut state = self.queue.state();
-        let holder = state.holder.take_if(|holder| holder.id == hold.id);
-        let is_waited_for = !state.waiters.is_empty();
-        state.is_freed = true;
-        drop(state);
-        drop(holder);
-        if is_waited_for {
-            self.queue.news.notify_one();
-        }
     }
 }
 
@@ -291,26 +208,6 @@ impl Drop for DirectAttemptGuard {
         if is_waited_for {
             queue.news.notify_one();
         }
-    }
-}
-
-/// Who has the lock after its holder released it.
-pub(crate) enum Successor<'a> {
-    Waiter(Waiter, Tenure, InHand<'a>),
-    /// The poller decides.
-    Poller,
-    Nobody(Tenure),
-}
-
-/// A waiter was taken out of the queue to be given the lock. Until this is dropped, it may be put
-/// back.
-pub(crate) struct InHand<'a> {
-    handle: &'a QueueHandle,
-}
-
-impl Drop for InHand<'_> {
-    fn drop(&mut self) {
-        self.handle.queue.state().in_hand -= 1;
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiter::Waiter;
+use super::poller_state::PollerState;
 use super::waiters::Waiters;
 use crate::clock::Moment;
 use crate::hold::{Hold, Tenure};
 use crate::thread_exit::Unsent;
+
+mod waited_for;
 
 /// What is known about one key.
 #[derive(Debug, Default)]
@@ -35,36 +37,6 @@ pub(crate) struct QueueState {
     /// A tenure that its holder left for the waiters of this process; other processes have their
     /// turn first.
     pub(crate) returned: Option<Box<Tenure>>,
-}
-
-/// What the poller of the queue does.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PollerState {
-    #[default]
-    Absent,
-    /// It checks everything before it rests.
-    Busy,
-    /// It rests, and wakes up by itself at `until` unless it is notified before.
-    Resting { until: Moment, why: RestReason },
-}
-
-impl PollerState {
-    /// Does it wait in the queue of the server, or pause between two attempts?
-    pub(crate) fn is_waiting(self) -> bool {
-        matches!(self, Self::Resting { why: RestReason::Waits, .. })
-    }
-}
-
-/// Why a poller rests. This decides whether a newcomer has to wake it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RestReason {
-    /// No caller waits.
-    Idle,
-    /// The lock is taken in this process. A newcomer can rely on being woken at its end only while
-    /// that is so.
-    TakenHere,
-    /// It waits in the queue of the server, or pauses between two attempts.
-    Waits,
 }
 
 /// An attempt that a caller makes by itself.
@@ -125,41 +97,5 @@ impl QueueState {
         self.direct_attempt
             .map(|attempt| attempt.at.plus(DIRECT_ATTEMPT))
             .filter(|ends| now < *ends)
-    }
-
-    /// Does a resting poller have to wake up for a newcomer that waits until `end`?
-    pub(crate) fn needs_poller(&self, end: Moment) -> bool {
-        match self.poller {
-            PollerState::Absent | PollerState::Busy => true,
-            PollerState::Resting { until, why } => {
-                end < until
-                    || match why {
-                        RestReason::Idle => true,
-                        RestReason::TakenHere => !self.ends_with_news(),
-                        RestReason::Waits => false,
-                    }
-            }
-        }
-    }
-
-    /// Since when the lock is taken in this process, as far as that is known.
-    pub(crate) fn taken_since(&self, now: Moment) -> Moment {
-        let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
-        holder.map_or(now, |hold| hold.begun())
-    }
-
-    /// The first waiter that has not gone.
-    pub(crate) fn first(&mut self) -> Option<&Waiter> {
-        while self.waiters.front()?.is_gone() {
-            self.waiters.pop_front();
-        }
-        self.waiters.front()
-    }
-
-    /// Removes the first waiter, which is about to hold the lock.
-    pub(crate) fn promise(&mut self) -> Option<Waiter> {
-        let waiter = self.waiters.pop_front();
-        self.promised += u32::from(waiter.is_some());
-        waiter
     }
 }

@@ -1,0 +1,33 @@
+//! What the poller of a queue does, and until when.
+
+use crate::clock::Moment;
+
+/// What the poller of the queue does.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PollerState {
+    #[default]
+    Absent,
+    /// It checks everything before it rests.
+    Busy,
+    /// It rests, and wakes up by itself at `until` unless it is notified before.
+    Resting { until: Moment, why: RestReason },
+}
+
+impl PollerState {
+    /// Does it wait in the queue of the server, or pause between two attempts?
+    pub(crate) fn is_waiting(self) -> bool {
+        matches!(self, Self::Resting { why: RestReason::Waits, .. })
+    }
+}
+
+/// Why a poller rests. This decides whether a newcomer has to wake it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RestReason {
+    /// No caller waits.
+    Idle,
+    /// The lock is taken in this process. A newcomer can rely on being woken at its end only while
+    /// that is so.
+    TakenHere,
+    /// It waits in the queue of the server, or pauses between two attempts.
+    Waits,
+}

@@ -1,0 +1,45 @@
+//! What the state of a queue says where callers wait: to their poller, and to who passes the lock
+//! on to them.
+
+use super::QueueState;
+use crate::clock::Moment;
+use crate::local_queue::poller_state::{PollerState, RestReason};
+use crate::local_queue::waiter::Waiter;
+
+impl QueueState {
+    /// Does a resting poller have to wake up for a newcomer that waits until `end`?
+    pub(crate) fn needs_poller(&self, end: Moment) -> bool {
+        match self.poller {
+            PollerState::Absent | PollerState::Busy => true,
+            PollerState::Resting { until, why } => {
+                end < until
+                    || match why {
+                        RestReason::Idle => true,
+                        RestReason::TakenHere => !self.ends_with_news(),
+                        RestReason::Waits => false,
+                    }
+            }
+        }
+    }
+
+    /// Since when the lock is taken in this process, as far as that is known.
+    pub(crate) fn taken_since(&self, now: Moment) -> Moment {
+        let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
+        holder.map_or(now, |hold| hold.begun())
+    }
+
+    /// The first waiter that has not gone.
+    pub(crate) fn first(&mut self) -> Option<&Waiter> {
+        while self.waiters.front()?.is_gone() {
+            self.waiters.pop_front();
+        }
+        self.waiters.front()
+    }
+
+    /// Removes the first waiter, which is about to hold the lock.
+    pub(crate) fn promise(&mut self) -> Option<Waiter> {
+        let waiter = self.waiters.pop_front();
+        self.promised += u32::from(waiter.is_some());
+        waiter
+    }
+}
