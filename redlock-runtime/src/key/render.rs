@@ -10,7 +10,7 @@ use std::fmt;
 use std::fmt::{Display, Write as _};
 
 use super::lock_key::excerpt;
-use super::printable::{Keys, ListedKey, WholeKey};
+use super::printable::ListedKey;
 use crate::error::{InvalidKeyReason, LockError};
 
 /// A rendered key, or why it could not be rendered.
@@ -21,6 +21,12 @@ impl Key {
     /// Leaves an empty key.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, literal_key(""))
+    }
+
+    /// An expression in the list of `keys`: the value without escapes.
+    // Compile errors show its path, which is short only beside its type.
+    pub fn listed<T: ListedKey + ?Sized>(value: &T) -> Self {
+        Self(display(value).map(Rendered::One))
     }
 }
 
@@ -58,43 +64,13 @@ pub fn literal_key(text: &'static str) -> Key {
     Key(Ok(Rendered::One(Cow::Borrowed(text))))
 }
 
-/// `key = <expression>`: the value without escapes.
-pub fn display_key<T: WholeKey + ?Sized>(value: &T) -> Key {
-    Key(display(value).map(Rendered::One))
-}
-
-fn display<T: Display + ?Sized>(value: &T) -> Result<Cow<'static, str>, LockError> {
+/// The text of a value, without escapes.
+pub(super) fn display<T: Display + ?Sized>(value: &T) -> Result<Cow<'static, str>, LockError> {
     let mut text = String::new();
     match write!(text, "{value}") {
         Ok(()) => Ok(Cow::Owned(text)),
         Err(fmt::Error) => Err(invalid(&text, InvalidKeyReason::Display)),
     }
-}
-
-impl Key {
-    /// An expression in the list of `keys`: the value without escapes.
-    pub fn listed<T: ListedKey + ?Sized>(value: &T) -> Self {
-        Self(display(value).map(Rendered::One))
-    }
-}
-
-/// `keys = [..]`: the first error of one, or all of them.
-pub fn several<const N: usize>(keys: [Key; N]) -> Key {
-    let mut names = Vec::with_capacity(N);
-    for key in keys {
-        match key.0 {
-            Ok(Rendered::One(name)) => names.push(name),
-            Ok(Rendered::Several(more)) => names.extend(more),
-            Err(error) => return Key(Err(error)),
-        }
-    }
-    Key(Ok(Rendered::Several(names)))
-}
-
-/// `keys = <expression>`: the values without escapes.
-pub fn display_keys<I: Keys>(values: I) -> Key {
-    let names = values.into_iter().map(|value| display(&value)).collect::<Result<_, _>>();
-    Key(names.map(Rendered::Several))
 }
 
 /// A key being rendered.

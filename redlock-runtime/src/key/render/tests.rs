@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::key::display::{display_key, display_keys, several};
 
 fn ok(key: Key) -> String {
     match key.0.unwrap() {
