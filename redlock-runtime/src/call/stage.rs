@@ -1,6 +1,5 @@
 //! The stages of a locked call, independent of the type of its body.
 
-use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,18 +11,19 @@ use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
 use crate::after_completion::after_completion;
-use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy, span};
-use crate::client::Redlock;
+use crate::body::{Entering, HoldLink, Reentry, Watch, reentrancy, span};
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::hold::Hold;
-use crate::key;
 use crate::key::{Key, LockKey, Rendered};
 use crate::kind::Kind;
 use crate::options::Policy;
 use crate::release;
 use crate::release::ReleaseFuture;
+
+mod inside;
+mod several;
 
 /// How a panic names the future of a locked function.
 pub(super) const WHAT: &str = "a `#[redis_lock]` future";
@@ -178,61 +178,10 @@ impl Stage {
         Ok(())
     }
 
-    #[cold]
-    fn begin_several(
-        &mut self,
-        spec: Spec,
-        names: &[Cow<'static, str>],
-        redlock: &Redlock,
-        policy: Policy,
-    ) -> Result<(), LockError> {
-        let engine = redlock.engine();
-        let (key, further) = key::in_order(redlock.prefix(), names)?;
-        let names = std::iter::once(&key).chain(&further).map(LockKey::name);
-        let kind = Kind::Exclusive;
-        if let Some(held) = reentrancy::find_all(engine.id, names.clone())? {
-            return self.begin_within(spec, held, kind, key.name(), engine, policy);
-        }
-        if spec.is_reentrant {
-            reentrancy::check_not_ended(engine.id, names)?;
-        }
-        let order = order(engine, spec, key, kind, policy);
-        *self = Self::Acquiring { spec, future: acquire::start_all(engine, order, further) };
-        Ok(())
-    }
-
-    /// The task holds what the call wants.
-    fn begin_within(
-        &mut self,
-        spec: Spec,
-        held: Held,
-        kind: Kind,
-        key: &str,
-        engine: &Arc<Engine>,
-        policy: Policy,
-    ) -> Result<(), LockError> {
-        if !spec.is_reentrant {
-            return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
-        }
-        held.check_kind(kind, key)?;
-        if let Some(reentry) = held.enter_now() {
-            self.reenter(spec, reentry);
-        } else {
-            let entering = held.wait_for_turn(engine, policy.wait(), key);
-            *self = Self::Entering { spec, entering };
-        }
-        Ok(())
-    }
-
     fn hold(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
         let (link, waited) = (HoldLink::nested(Arc::clone(hold), None), hold.waited());
         self.run_body(spec, link, waited, Some(ownership), None);
-    }
-
-    fn reenter(&mut self, spec: Spec, reentry: Reentry) {
-        let link = Arc::clone(reentry.link());
-        self.run_body(spec, link, Duration::ZERO, None, Some(reentry));
     }
 
     fn run_body(

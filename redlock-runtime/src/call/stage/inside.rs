@@ -1,0 +1,42 @@
+//! A call inside of a hold of its own task: it re-enters the hold, or fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Stage;
+use crate::body::{Held, Reentry};
+use crate::call::spec::Spec;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::kind::Kind;
+use crate::options::Policy;
+
+impl Stage {
+    /// The task holds what the call wants.
+    pub(super) fn begin_within(
+        &mut self,
+        spec: Spec,
+        held: Held,
+        kind: Kind,
+        key: &str,
+        engine: &Arc<Engine>,
+        policy: Policy,
+    ) -> Result<(), LockError> {
+        if !spec.is_reentrant {
+            return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
+        }
+        held.check_kind(kind, key)?;
+        if let Some(reentry) = held.enter_now() {
+            self.reenter(spec, reentry);
+        } else {
+            let entering = held.wait_for_turn(engine, policy.wait(), key);
+            *self = Self::Entering { spec, entering };
+        }
+        Ok(())
+    }
+
+    pub(super) fn reenter(&mut self, spec: Spec, reentry: Reentry) {
+        let link = Arc::clone(reentry.link());
+        self.run_body(spec, link, Duration::ZERO, None, Some(reentry));
+    }
+}
