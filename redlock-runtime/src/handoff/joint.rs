@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::local_handoff::{Begin, NotGranted};
+use super::grant::{Begin, NotGranted, new_hold};
 use super::ownership::{HeldKey, Ownership};
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -51,15 +51,9 @@ pub(crate) fn hold_together(
     let claims = further.iter().map(|(_, tenure)| tenure.claim.clone()).collect();
     let news = further.iter().map(|(queue, _)| Arc::clone(&queue.news)).collect();
     let hold = Arc::new(Hold::new(NewHold {
-        client: Arc::clone(&engine.holding),
-        terms,
-        claim: tenure.claim.clone(),
         further: Some(Box::new(FurtherKeys { claims, news, server_end })),
-        fencing_token: tenure.fencing_token(),
         confirmed,
-        begun: begin.at,
-        is_taken: begin.is_taken,
-        news: Arc::clone(&queue.news),
+        ..new_hold(engine, &queue, &tenure, terms, begin)
     }));
     for queue in std::iter::once(&queue).chain(further.iter().map(|(queue, _)| queue)) {
         queue.now_holds(&hold);

@@ -1,70 +1,14 @@
-//! Hands a lock to a caller of this process: a lock that the server granted, or one that its holder
-//! releases.
+//! Hands a lock to a caller that waits in this process: a lock that the server granted, or one that
+//! its holder releases.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::grant::{Begin, NotGranted, grant, release_ended};
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::LockError;
-use crate::hold::{Granted, Hold, NewHold, Tenure, Terms};
+use crate::hold::{Granted, Hold, Tenure};
 use crate::local_queue::{QueueHandle, Successor, Waiter};
-use crate::release::{self, ReleaseTask};
-use crate::shield::tell;
-
-/// Why a lock that the server granted did not reach its caller. The lock is released.
-pub(crate) enum NotGranted {
-    /// The lease was used up when the answer came.
-    TooLate { took: Duration },
-    /// The lease could not be registered for renewal.
-    Unscheduled(LockError),
-}
-
-/// How a hold begins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Begin {
-    pub(crate) at: Moment,
-    /// The caller is being polled. Otherwise it learns of the lock later, or never.
-    pub(crate) is_taken: bool,
-}
-
-/// Makes the caller of `terms` the holder after `attempts` attempts. From here on the lease is
-/// renewed.
-pub(crate) fn grant(
-    engine: &Arc<Engine>,
-    queue: &QueueHandle,
-    tenure: Tenure,
-    terms: Terms,
-    attempts: u32,
-    begin: Begin,
-) -> Result<Granted, NotGranted> {
-    let hold = Arc::new(Hold::new(NewHold {
-        client: Arc::clone(&engine.holding),
-        terms,
-        claim: tenure.claim.clone(),
-        further: None,
-        fencing_token: tenure.fencing_token(),
-        confirmed: tenure.confirmed,
-        begun: begin.at,
-        is_taken: begin.is_taken,
-        news: Arc::clone(&queue.news),
-    }));
-    let scheduler = engine.scheduler();
-    queue.now_holds(&hold);
-    let granted = Granted { hold, scheduler, tenure };
-    let hold = &granted.hold;
-    let registered = match hold.check() {
-        Ok(()) => granted.scheduler.register(hold).map_err(NotGranted::Unscheduled),
-        Err(_) => Err(NotGranted::TooLate { took: hold.held_for() }),
-    };
-    if let Err(reason) = registered {
-        release_lost(engine, queue, &granted);
-        return Err(reason);
-    }
-    let (key, fencing_token, waited) = (hold.claim.key.name(), hold.fencing_token, hold.waited());
-    tell!(debug, key, %fencing_token, ?waited, attempts, "lock acquired");
-    Ok(granted)
-}
 
 /// Takes a lock back from a caller that went away before it learned of it. `None`: the lock was
 /// lost.
@@ -76,20 +20,6 @@ fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> O
     drop(granted.hold.offer_ends());
     granted.tenure.renewed(granted.hold.confirmed(), granted.hold.server_end());
     Some(granted.tenure)
-}
-
-/// Releases a lock whose lease is not relied on.
-fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
-    granted.scheduler.end(&granted.hold, engine.clock().now());
-    release_ended(engine, queue, granted);
-}
-
-fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
-    queue.let_go(&granted.hold);
-    let until = granted.hold.server_end();
-    let task = ReleaseTask::new(engine, &granted.tenure, until, Some(queue.another()));
-    drop(granted.hold.offer_ends());
-    release::in_background(task);
 }
 
 /// The outcome of giving a lock to a waiter.

@@ -3,18 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use super::local_handoff::pass_on;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::fencing::FencingToken;
 use crate::hold::{Granted, Hold, Scheduler, Tenure};
 use crate::local_queue::QueueHandle;
 use crate::pending::PendingCommand;
 use crate::release::{self, FinishedBody, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
 use crate::state::Released;
+
+mod detach;
+mod several;
 
 /// Owns a lock. Dropping it releases the lock in the background, from any thread: the drop sends
 /// one message, needs no runtime, and never blocks.
@@ -53,12 +53,6 @@ impl Ownership {
         self.pending = None;
     }
 
-    /// The same of a hold with several keys.
-    pub(super) fn with_further(mut self, further: Vec<HeldKey>) -> Self {
-        self.further = further;
-        self
-    }
-
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
@@ -81,15 +75,6 @@ impl Ownership {
         &self.engine
     }
 
-    /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease
-    /// was lost, and the lock is released.
-    pub(crate) fn give_up(mut self) -> Option<HeldKey> {
-        if !self.scheduler.end(&self.hold, self.engine.clock().now()) {
-            return None;
-        }
-        self.held.take()
-    }
-
     /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(self) -> ReleaseFuture {
         let now = self.engine.clock().now();
@@ -99,7 +84,7 @@ impl Ownership {
     fn release_at(mut self, now: Moment) -> ReleaseFuture {
         let mut tasks = self.let_go(now);
         let Some(first) = tasks.next() else { return ReleaseFuture::Now(Released::Released) };
-        send_all(first, tasks.collect())
+        release::send_all(first, tasks.collect())
     }
 
     /// Releases the lock after a finished body. `None`: the lease was lost, so that no answer is
@@ -132,26 +117,6 @@ impl Ownership {
         let Some(reason) = self.hold.lost_at(now) else { return true };
         release::warn_unprotected(&self.hold, &reason);
         false
-    }
-
-    /// Ends the hold, but keeps its key for one with this fencing token. `false`: the lease was
-    /// lost.
-    pub(super) fn end_hold(&mut self, fencing_token: FencingToken) -> bool {
-        let is_held = self.scheduler.end(&self.hold, self.engine.clock().now());
-        let Some((_, tenure)) = self.held.as_mut().filter(|_| is_held) else { return false };
-        tenure.renewed(self.hold.confirmed(), self.hold.server_end());
-        tenure.raised(fencing_token);
-        true
-    }
-
-    /// The key of a hold that has ended. The caller has to free it.
-    pub(super) fn into_held(mut self) -> Option<HeldKey> {
-        self.held.take()
-    }
-
-    /// The tenure of its key, or of the first of its keys.
-    pub(crate) fn tenure(&self) -> Option<&Tenure> {
-        self.held.as_ref().map(|(_, tenure)| tenure)
     }
 
     /// Ends the hold at `now`. Returns what has to be freed on the server; other callers of this
@@ -211,30 +176,6 @@ impl Drop for Ownership {
         if self.hold.is_offered() {
             drop(self.hold.offer_ends());
         }
-    }
-}
-
-/// Sends a release, whose answer the caller awaits.
-fn send(task: ReleaseTask) -> ReleaseFuture {
-    if let Some(route) = task.engine.route() {
-        let engine = Arc::clone(&task.engine);
-        return ReleaseFuture::here(&engine, release::awaited(task, route));
-    }
-    let (reply, answer) = oneshot::channel();
-    release::in_background(ReleaseTask { reply: Some(reply), ..task });
-    ReleaseFuture::Kept(answer)
-}
-
-/// Sends the releases of all keys of a hold, whose answers the caller awaits.
-fn send_all(first: ReleaseTask, further: Vec<ReleaseTask>) -> ReleaseFuture {
-    if further.is_empty() {
-        return send(first);
-    }
-    let route = first.engine.route();
-    let tasks = std::iter::once(first).chain(further);
-    match route {
-        Some(route) => release::inline_all(tasks.collect(), route),
-        None => release::all(tasks.map(send).collect()),
     }
 }
 

@@ -4,16 +4,44 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tokio::sync::oneshot;
+
 use super::awaited::{Conclusion, awaited};
+use super::background::in_background;
+use super::inline_release::InlineRelease;
 use super::release_future::{ReleaseFuture, ReleaseOutcome};
-use super::task::{InlineRelease, ReleaseTask};
+use super::task::ReleaseTask;
 use crate::backend::{Fault, LockBackend, Release};
 use crate::state::Released;
+
+/// Sends the releases of all keys of a hold, whose answers the caller awaits.
+pub(crate) fn send_all(first: ReleaseTask, further: Vec<ReleaseTask>) -> ReleaseFuture {
+    if further.is_empty() {
+        return send(first);
+    }
+    let route = first.engine.route();
+    let tasks = std::iter::once(first).chain(further);
+    match route {
+        Some(route) => inline_all(tasks.collect(), route),
+        None => all(tasks.map(send).collect()),
+    }
+}
+
+/// Sends a release, whose answer the caller awaits.
+fn send(task: ReleaseTask) -> ReleaseFuture {
+    if let Some(route) = task.engine.route() {
+        let engine = Arc::clone(&task.engine);
+        return ReleaseFuture::here(&engine, awaited(task, route));
+    }
+    let (reply, answer) = oneshot::channel();
+    in_background(ReleaseTask { reply: Some(reply), ..task });
+    ReleaseFuture::Kept(answer)
+}
 
 /// Sends the releases of several keys over `route`, with the first poll: with one command where
 /// that reaches all of them. The background continues each of them by itself after a failure, or
 /// when the future is dropped.
-pub(crate) fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -> ReleaseFuture {
+fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -> ReleaseFuture {
     let requests: Vec<Release<'_>> = tasks.iter().map(ReleaseTask::request).collect();
     let ability = route.abilities().release_all;
     if ability.is_none_or(|ability| !ability.reaches(&requests)) {
@@ -26,10 +54,10 @@ pub(crate) fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -
     let Some(first) = tasks.first() else { return ReleaseFuture::Now(Released::Released) };
     let engine = Arc::clone(&first.engine);
     let releases = tasks.into_iter().map(InlineRelease::new).collect();
-    ReleaseFuture::here(&engine, send_all(releases, route))
+    ReleaseFuture::here(&engine, send_together(releases, route))
 }
 
-async fn send_all(
+async fn send_together(
     releases: Vec<InlineRelease>,
     route: Arc<dyn LockBackend>,
 ) -> Result<Released, Fault> {

@@ -6,7 +6,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::task::{InlineRelease, ReleaseTask, inline, patience};
+use super::inline_release::{InlineRelease, inline, patience};
+use super::task::ReleaseTask;
 use crate::backend::{Fault, Found, LockBackend};
 use crate::background_thread;
 use crate::clock::Clock;

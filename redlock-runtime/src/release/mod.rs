@@ -3,6 +3,8 @@
 
 mod all_releases;
 mod awaited;
+mod background;
+mod inline_release;
 mod reaper;
 mod release_future;
 mod repetition;
@@ -10,10 +12,11 @@ mod task;
 mod undo;
 mod unprotected;
 
-pub(crate) use all_releases::{all, inline_all};
-pub(crate) use awaited::{awaited, awaited_for_a_while};
+pub(crate) use all_releases::{all, send_all};
+pub(crate) use awaited::awaited_for_a_while;
+pub(crate) use background::{free, in_background};
 pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
-pub(crate) use task::{ReleaseTask, free, in_background};
+pub(crate) use task::ReleaseTask;
 pub(crate) use undo::{clean_up, leave};
 pub(crate) use unprotected::{FinishedBody, report, warn_unprotected};

@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
+use super::inline_release::{inline, patience};
 use super::release_future::ReleaseFuture;
-use super::task::{ReleaseTask, inline, patience};
+use super::task::ReleaseTask;
 use crate::backend::{Departures, Fault, LockBackend};
 use crate::background_thread;
 use crate::clock::{Clock, Moment};

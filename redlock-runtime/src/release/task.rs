@@ -1,22 +1,17 @@
-//! One release: its attempts, on the runtime of the caller or in the background, and its outcome.
+//! One release: what it sends, and what its answer means.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::repetition::Repetition;
 use super::undo::{clean_up, leave};
 use super::unprotected::FinishedBody;
-use crate::backend::{Claim, Fault, Found, LockBackend, Release, Reply, TokensUsed};
+use crate::backend::{Claim, Fault, Found, Release, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::NodeError;
-use crate::executor;
 use crate::hold::{Leftovers, Tenure};
 use crate::local_queue::{QueueHandle, ReleaseUnderWay};
 use crate::pending::PendingCommand;
-use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::state::Released;
 use crate::thread_exit::Unsent;
@@ -84,45 +79,6 @@ impl ReleaseTask {
         self
     }
 
-    /// Continues the release in the background.
-    pub(crate) fn in_background(mut self) -> impl Future<Output = ()> + Send {
-        if self.unsent.is_none() && !self.engine.is_embedded() {
-            self.unsent = Some(Unsent::here());
-        }
-        let leaving = self.under_way.as_mut().and_then(ReleaseUnderWay::goes_on_in_background);
-        async move {
-            // What waits for this comes after the first poll, which sends the release.
-            drop(leaving);
-            self.run().await;
-        }
-    }
-
-    async fn run(mut self) {
-        let mut repetition = Repetition::begin(&self.engine);
-        loop {
-            let answer =
-                self.engine.backend.release(self.request(), self.engine.reply_timeout).await;
-            drop(self.unsent.take());
-            let fault = match answer {
-                Ok(found) => {
-                    self.finish(found);
-                    return;
-                }
-                Err(fault) => fault,
-            };
-            self.note_failure(&fault);
-            let retry_at = repetition.next(&self.engine);
-            if fault.ends_releases() || retry_at >= self.until {
-                return self.give_up(fault);
-            }
-            // The caller gets the fault at once; the background retries without it.
-            if let Some(reply) = self.reply.take() {
-                shielded(|| reply.send(Err(fault)));
-            }
-            repetition.rest(&self.engine, retry_at).await;
-        }
-    }
-
     /// An attempt has failed. Local waiters ask for themselves from here on: the next attempts may
     /// fail for as long as the lease lasts.
     pub(super) fn note_failure(&mut self, fault: &Fault) {
@@ -177,138 +133,5 @@ impl ReleaseTask {
         }
         drop(self.pending);
         released
-    }
-
-    pub(crate) fn give_up(self, fault: Fault) {
-        let nodes = fault.nodes_text();
-        let key = self.claim.key.name();
-        if fault.nodes.iter().all(NodeError::is_outage) {
-            // The outage is told by itself.
-            tell!(debug, key, %nodes, "lock was not released before its lease ended");
-        } else if executor::admits(&self.engine.reports, Topic::Unreleased, "") {
-            tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
-        } else {
-            tell!(debug, key, %nodes, "lock could not be released; it is free when its lease ends");
-        }
-        if let Some(reply) = self.reply {
-            shielded(|| reply.send(Err(fault)));
-        }
-    }
-}
-
-/// Sends a release from the background.
-pub(crate) fn in_background(task: ReleaseTask) {
-    let (engine, key) = (Arc::clone(&task.engine), task.claim.key.clone());
-    let mut task = Box::pin(task.in_background());
-    if engine.is_done_here(task.as_mut()) {
-        return;
-    }
-    if let Err(error) = engine.executor().spawn(task) {
-        tell!(warn, key = key.name(), %error, "lock not released");
-    }
-}
-
-/// Frees a lock that is no longer wanted by any caller.
-pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
-    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
-}
-
-/// A release that is on its way from the caller's runtime, which may stop at any moment. If it is
-/// dropped before its answer came, the background takes it.
-pub(super) struct InlineRelease(Option<ReleaseTask>);
-
-impl InlineRelease {
-    pub(super) fn new(task: ReleaseTask) -> Self {
-        Self(Some(task))
-    }
-
-    /// `None`: its answer came.
-    pub(super) fn task(&self) -> Option<&ReleaseTask> {
-        self.0.as_ref()
-    }
-
-    /// What the answer to the release means for its caller.
-    pub(super) fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
-        let found = answer.map_err(|fault| self.failed(fault))?;
-        Ok(self.0.take().map_or(Released::Released, |task| task.finish(found)))
-    }
-
-    fn failed(&mut self, fault: Fault) -> Fault {
-        if !fault.ends_releases() {
-            self.hand_over(Some(&fault), None);
-        } else if let Some(task) = self.0.take() {
-            task.give_up(fault.clone());
-        }
-        fault
-    }
-
-    /// Sends it over `route`.
-    pub(super) fn send<'a>(&'a self, route: &'a dyn LockBackend) -> Reply<'a, Found> {
-        match &self.0 {
-            Some(task) => route.release(task.request(), task.engine.reply_timeout),
-            None => unreachable!("it is answered once"),
-        }
-    }
-
-    /// Sends it over `route` for a caller who waits no longer than [`patience`]: where a batch
-    /// forms `now`, as a part of that.
-    fn send_cheaply<'a>(&'a self, route: &'a dyn LockBackend, now: Moment) -> Reply<'a, Found> {
-        let Some(task) = &self.0 else { unreachable!("it is answered once") };
-        let (request, within) = (task.request(), task.engine.reply_timeout);
-        let departures = route.abilities().departures;
-        let joined = departures.and_then(|departures| departures.join(request, within, now));
-        joined.unwrap_or_else(|| route.release(request, within))
-    }
-
-    /// The background sends the release from here on, beginning anew, and tells `reply` what its
-    /// first attempt finds. `failed`: why the try here has failed; `None`: its answer is not known.
-    pub(super) fn hand_over(
-        &mut self,
-        failed: Option<&Fault>,
-        reply: Option<oneshot::Sender<Result<Released, Fault>>>,
-    ) {
-        let Some(mut task) = self.0.take() else { return };
-        if task.engine.check_process().is_err() {
-            // This is a copy in the child of a fork: the parent sends the release.
-            return std::mem::forget(task);
-        }
-        match failed {
-            Some(fault) => task.note_failure(fault),
-            None => task.is_unknown = true,
-        }
-        task.reply = reply;
-        let (executor, key) = (task.engine.executor(), task.claim.key.clone());
-        if let Err(error) = executor.spawn(task.in_background()) {
-            tell!(warn, key = key.name(), %error, "lock not released");
-        }
-    }
-}
-
-impl Drop for InlineRelease {
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            self.hand_over(None, None);
-        }
-    }
-}
-
-/// For how long a release without an answer stays on the runtime of a caller who does not ask for
-/// that answer.
-pub(super) fn patience(engine: &Engine) -> Duration {
-    engine.reply_timeout / 4
-}
-
-/// Sends one release over `route`, with the first poll, which is `now`, for a caller who waits no
-/// longer than [`patience`]. The background continues it after a failure, or when the future is
-/// dropped.
-pub(super) fn inline(
-    task: ReleaseTask,
-    route: Arc<dyn LockBackend>,
-    now: Moment,
-) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
-    let mut release = InlineRelease::new(task);
-    async move {
-        let answer = release.send_cheaply(&*route, now).await;
-        release.settle(answer)
     }
 }

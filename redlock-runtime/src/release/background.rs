@@ -1,0 +1,90 @@
+//! A release in the background: it is tried again until it is answered, or until the lease would be
+//! over anyway.
+
+use std::sync::Arc;
+
+use super::repetition::Repetition;
+use super::task::ReleaseTask;
+use crate::backend::Fault;
+use crate::engine::Engine;
+use crate::error::NodeError;
+use crate::executor;
+use crate::hold::Tenure;
+use crate::local_queue::ReleaseUnderWay;
+use crate::report::Topic;
+use crate::shield::{shielded, tell};
+use crate::thread_exit::Unsent;
+
+impl ReleaseTask {
+    /// Continues the release in the background.
+    pub(super) fn in_background(mut self) -> impl Future<Output = ()> + Send {
+        if self.unsent.is_none() && !self.engine.is_embedded() {
+            self.unsent = Some(Unsent::here());
+        }
+        let leaving = self.under_way.as_mut().and_then(ReleaseUnderWay::goes_on_in_background);
+        async move {
+            // What waits for this comes after the first poll, which sends the release.
+            drop(leaving);
+            self.run().await;
+        }
+    }
+
+    async fn run(mut self) {
+        let mut repetition = Repetition::begin(&self.engine);
+        loop {
+            let answer =
+                self.engine.backend.release(self.request(), self.engine.reply_timeout).await;
+            drop(self.unsent.take());
+            let fault = match answer {
+                Ok(found) => {
+                    self.finish(found);
+                    return;
+                }
+                Err(fault) => fault,
+            };
+            self.note_failure(&fault);
+            let retry_at = repetition.next(&self.engine);
+            if fault.ends_releases() || retry_at >= self.until {
+                return self.give_up(fault);
+            }
+            // The caller gets the fault at once; the background retries without it.
+            if let Some(reply) = self.reply.take() {
+                shielded(|| reply.send(Err(fault)));
+            }
+            repetition.rest(&self.engine, retry_at).await;
+        }
+    }
+
+    pub(super) fn give_up(self, fault: Fault) {
+        let nodes = fault.nodes_text();
+        let key = self.claim.key.name();
+        if fault.nodes.iter().all(NodeError::is_outage) {
+            // The outage is told by itself.
+            tell!(debug, key, %nodes, "lock was not released before its lease ended");
+        } else if executor::admits(&self.engine.reports, Topic::Unreleased, "") {
+            tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
+        } else {
+            tell!(debug, key, %nodes, "lock could not be released; it is free when its lease ends");
+        }
+        if let Some(reply) = self.reply {
+            shielded(|| reply.send(Err(fault)));
+        }
+    }
+}
+
+/// Sends a release from the background.
+pub(crate) fn in_background(task: ReleaseTask) {
+    let (engine, key) = (Arc::clone(&task.engine), task.claim.key.clone());
+    let mut task = Box::pin(task.in_background());
+    if engine.is_done_here(task.as_mut()) {
+        return;
+    }
+    if let Err(error) = engine.executor().spawn(task) {
+        tell!(warn, key = key.name(), %error, "lock not released");
+    }
+}
+
+/// Frees a lock that is no longer wanted by any caller.
+pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
+    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
+}
