@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::hold::Terms;
-use crate::local_queue::{Answer, QueueHandle, Waiter, WaiterCount};
+use crate::local_queue::{Answer, Counted, QueueHandle, Waiter};
 use crate::thread_exit::Unsent;
 
 /// Enters the local queue after an attempt that was not granted, unless the time is up.
@@ -76,7 +76,7 @@ pub(super) struct WaitHandle {
     id: u64,
     answer: oneshot::Receiver<Answer>,
     is_answered: bool,
-    _count: Arc<WaiterCount>,
+    _count: Counted,
 }
 
 impl WaitHandle {
@@ -85,7 +85,7 @@ impl WaitHandle {
         queue: QueueHandle,
         id: u64,
         answer: oneshot::Receiver<Answer>,
-        count: Arc<WaiterCount>,
+        count: Counted,
     ) -> Self {
         let engine = Arc::clone(engine);
         Self { engine, queue, id, answer, is_answered: false, _count: count }

@@ -1,26 +1,24 @@
 //! Callers enter a queue, and leave it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::counted::Counted;
 use super::poller_state::PollerState;
-use super::queue::{AllQueues, QueueHandle};
+use super::queue::QueueHandle;
 use super::state::QueueState;
 use super::waiter::Waiter;
 use crate::thread_exit::Unsent;
 
 impl QueueHandle {
     /// Counts the caller as a waiter; `None`: there are too many.
-    pub(crate) fn wait(&self) -> Option<Arc<WaiterCount>> {
-        let before = self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = WaiterCount { shared: Arc::clone(&self.shared) };
-        (before < self.shared.max_waiters).then(|| Arc::new(waiting))
+    pub(crate) fn wait(&self) -> Option<Counted> {
+        let (waiting, before) = Counted::one_more(&self.shared.waiting);
+        (before < self.shared.max_waiters).then_some(waiting)
     }
 
     /// Counts a poller of this client.
-    pub(crate) fn count_poller(&self) -> PollerCount {
-        self.shared.pollers.fetch_add(1, Ordering::Relaxed);
-        PollerCount { shared: Arc::clone(&self.shared) }
+    pub(crate) fn count_poller(&self) -> Counted {
+        Counted::one_more(&self.shared.pollers).0
     }
 
     /// Adds a waiter, at the front if it has made attempts of its own. Returns whether a poller has
@@ -95,36 +93,5 @@ impl QueueHandle {
 fn keep(state: &mut QueueState, unsent: &mut Option<Unsent>) {
     if state.left.is_none() {
         state.left = unsent.take();
-    }
-}
-
-/// One waiting caller, as counted against the limit of waiters.
-#[derive(Debug)]
-pub(crate) struct WaiterCount {
-    shared: Arc<AllQueues>,
-}
-
-impl Drop for WaiterCount {
-    fn drop(&mut self) {
-        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// One poller, as counted among those of its client.
-#[derive(Debug)]
-pub(crate) struct PollerCount {
-    shared: Arc<AllQueues>,
-}
-
-impl PollerCount {
-    /// How many pollers the client has.
-    pub(crate) fn pollers(&self) -> usize {
-        self.shared.pollers.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for PollerCount {
-    fn drop(&mut self) {
-        self.shared.pollers.fetch_sub(1, Ordering::Relaxed);
     }
 }

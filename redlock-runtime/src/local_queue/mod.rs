@@ -1,5 +1,6 @@
 //! The waiting callers of this process: one queue per key, in the order of their arrival.
 
+mod counted;
 mod entering;
 mod poller_state;
 mod queue;
@@ -11,7 +12,7 @@ mod succession;
 mod waiter;
 mod waiters;
 
-pub(crate) use entering::{PollerCount, WaiterCount};
+pub(crate) use counted::Counted;
 pub(crate) use poller_state::{PollerState, RestReason};
 pub(crate) use queue::{DirectAttemptGuard, LocalQueue, LocalQueues, QueueHandle};
 pub(crate) use releases::ReleaseUnderWay;

@@ -34,9 +34,9 @@ pub(crate) struct LocalQueues {
 #[derive(Debug)]
 pub(super) struct AllQueues {
     queues: Mutex<HashMap<QueueId, Arc<LocalQueue>>>,
-    pub(super) waiting: AtomicUsize,
+    pub(super) waiting: Arc<AtomicUsize>,
     pub(super) max_waiters: usize,
-    pub(super) pollers: AtomicUsize,
+    pub(super) pollers: Arc<AtomicUsize>,
     pub(super) shutdowns: Arc<Shutdowns>,
     /// Releases that the background thread has still to send.
     pub(super) in_background: Arc<ReleaseCounts>,
@@ -70,9 +70,9 @@ impl LocalQueues {
         Self {
             shared: Arc::new(AllQueues {
                 queues: Mutex::default(),
-                waiting: AtomicUsize::new(0),
+                waiting: Arc::default(),
                 max_waiters,
-                pollers: AtomicUsize::new(0),
+                pollers: Arc::default(),
                 shutdowns: Arc::default(),
                 in_background: Arc::default(),
                 leaving: Arc::default(),

@@ -11,7 +11,7 @@ use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeErrorKind};
-use crate::local_queue::{LocalQueue, PollerCount, QueueHandle, QueueState, Waiter};
+use crate::local_queue::{Counted, LocalQueue, QueueHandle, QueueState, Waiter};
 use crate::telemetry;
 use crate::thread_exit::Unsent;
 
@@ -22,7 +22,7 @@ pub(super) struct PollerContext {
     pub(super) observed: Observed,
     /// When the last answered attempt began.
     pub(super) asked_at: Moment,
-    counted: PollerCount,
+    counted: Counted,
 }
 
 impl PollerContext {
@@ -49,7 +49,7 @@ impl PollerContext {
 
     /// How many pollers this client has.
     pub(super) fn pollers(&self) -> usize {
-        self.counted.pollers()
+        self.counted.of_all()
     }
 
     /// How long a command may take. A caller that waits for less time does not cut it short, which
