@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use super::action::Action;
 use crate::backend::CLAIM_WINDOW;
 use crate::clock::Moment;
 
@@ -21,26 +22,6 @@ pub(crate) struct Offer {
     /// The offer ends after the claim window, as it does for a lock that is handed to another
     /// process.
     ends: Moment,
-}
-
-/// What to do about a lock that its caller has not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Untaken {
-    /// Check again at this moment.
-    Wait(Moment),
-    /// The lock was taken back just now.
-    Withdrawn,
-}
-
-/// The result of taking an offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Take {
-    /// The caller has the lock.
-    Taken,
-    /// The caller has the lock, and a renewal was delayed until now.
-    TakenLate,
-    /// The lock was taken back.
-    Withdrawn,
 }
 
 impl Offer {
@@ -65,26 +46,26 @@ impl Offer {
         due.min(self.ends)
     }
 
-    /// `None`: the caller has taken the lock, and it is renewed like any other.
-    pub(crate) fn look(&self, now: Moment, due: Moment) -> Option<Untaken> {
+    /// What to do about a lock that its caller has not taken: to sleep, or to withdraw it, as it
+    /// was taken back just now. `None`: the caller has taken it, and it is renewed like any other.
+    pub(crate) fn look(&self, now: Moment, due: Moment) -> Option<Action> {
         if !self.is_open() {
             None
         } else if now >= self.ends {
-            self.close(WITHDRAWN).then_some(Untaken::Withdrawn)
+            self.close(WITHDRAWN).then_some(Action::Withdraw)
         } else if now >= due {
-            self.close(PUT_OFF).then_some(Untaken::Wait(self.ends))
+            self.close(PUT_OFF).then_some(Action::Sleep(self.ends))
         } else {
-            Some(Untaken::Wait(due.min(self.ends)))
+            Some(Action::Sleep(due.min(self.ends)))
         }
     }
 
-    pub(crate) fn take(&self) -> Take {
+    /// The caller takes the lock. `None`: it was taken back. `Some(true)`: a renewal was put off
+    /// until now.
+    pub(crate) fn take(&self) -> Option<bool> {
         let take = |state| (state != WITHDRAWN).then_some(TAKEN);
-        match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) {
-            Ok(PUT_OFF) => Take::TakenLate,
-            Ok(_) => Take::Taken,
-            Err(_) => Take::Withdrawn,
-        }
+        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        before.ok().map(|before| before == PUT_OFF)
     }
 
     /// The caller has taken the lock, and lets go of it unused.
@@ -118,31 +99,31 @@ mod tests {
     fn an_offer_stands_for_the_claim_window_and_no_longer_than_the_lease() {
         let (due, ends) = (at(120_000), at(100_000).plus(CLAIM_WINDOW));
         assert_eq!(offer().first_look(due), ends);
-        assert_eq!(offer().look(at(100_500), due), Some(Untaken::Wait(ends)));
-        assert_eq!(offer().look(ends, due), Some(Untaken::Withdrawn));
+        assert_eq!(offer().look(at(100_500), due), Some(Action::Sleep(ends)));
+        assert_eq!(offer().look(ends, due), Some(Action::Withdraw));
         let short = Offer::new(Some(at(100_000)), at(100_200));
-        assert_eq!(short.look(at(100_200), due), Some(Untaken::Withdrawn));
+        assert_eq!(short.look(at(100_200), due), Some(Action::Withdraw));
     }
 
     #[test]
     fn an_offer_is_taken_or_withdrawn_and_never_both() {
         let (due, late) = (at(120_000), at(102_000));
         let taken = offer();
-        assert_eq!(taken.take(), Take::Taken);
+        assert_eq!(taken.take(), Some(false));
         assert_eq!(taken.look(late, due), None);
 
         let withdrawn = offer();
-        assert_eq!(withdrawn.look(late, due), Some(Untaken::Withdrawn));
-        assert_eq!(withdrawn.take(), Take::Withdrawn);
+        assert_eq!(withdrawn.look(late, due), Some(Action::Withdraw));
+        assert_eq!(withdrawn.take(), None);
         assert_eq!(withdrawn.look(late, due), None);
     }
 
     #[test]
     fn a_renewal_that_was_put_off_is_known_to_who_takes_the_lock() {
         let (offer, due) = (offer(), at(100_005));
-        assert_eq!(offer.look(at(100_004), due), Some(Untaken::Wait(due)));
-        assert_eq!(offer.look(due, due), Some(Untaken::Wait(at(101_000))));
-        assert_eq!(offer.take(), Take::TakenLate);
+        assert_eq!(offer.look(at(100_004), due), Some(Action::Sleep(due)));
+        assert_eq!(offer.look(due, due), Some(Action::Sleep(at(101_000))));
+        assert_eq!(offer.take(), Some(true));
     }
 
     #[test]
@@ -150,6 +131,6 @@ mod tests {
         let granted = Offer::new(None, at(130_000));
         assert!(!granted.is_open());
         assert_eq!(granted.look(at(129_999), at(120_000)), None);
-        assert_eq!(granted.take(), Take::Taken);
+        assert_eq!(granted.take(), Some(false));
     }
 }

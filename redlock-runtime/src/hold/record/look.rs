@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::Hold;
 use crate::clock::Moment;
 use crate::hold::action::Action;
-use crate::hold::offer::Untaken;
 use crate::validity;
 
 impl Hold {
@@ -34,9 +33,8 @@ impl Hold {
     pub(in crate::hold) fn next_action(&self, now: Moment, leeway: Duration) -> Action {
         if self.offer.is_open() && !self.is_over() {
             match self.offer.look(now, self.due_at()) {
-                Some(Untaken::Wait(until)) => return Action::Sleep(until),
-                Some(Untaken::Withdrawn) if self.withdraw() => return Action::Withdraw,
-                Some(Untaken::Withdrawn) => return Action::Forget,
+                Some(Action::Withdraw) if !self.withdraw() => return Action::Forget,
+                Some(action) => return action,
                 None => {}
             }
         }

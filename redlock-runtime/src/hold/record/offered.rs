@@ -2,7 +2,6 @@
 
 use super::Hold;
 use crate::hold::ledger::End;
-use crate::hold::offer::Take;
 use crate::pending::PendingCommand;
 use crate::shield::tell;
 
@@ -11,14 +10,8 @@ impl Hold {
     pub(super) fn take_offer(&self) -> Option<bool> {
         // The lease is checked first: if it is over, the lock counts as never taken, and its
         // `min_hold` does not keep it.
-        if self.check().is_err() {
-            return None;
-        }
-        match self.offer.take() {
-            Take::Taken => Some(false),
-            Take::TakenLate => Some(true),
-            Take::Withdrawn => None,
-        }
+        self.check().ok()?;
+        self.offer.take()
     }
 
     /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended
