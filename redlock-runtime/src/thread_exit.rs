@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// be granted a lock, which has to be released as well.
 const CONSEQUENCES: usize = 4;
 
-static UNSENT: PerProcess<Departures> = PerProcess::new();
+static UNSENT: PerProcess<UnsentWork> = PerProcess::new();
 
 thread_local! {
     static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd };
@@ -48,15 +48,15 @@ struct AtThreadEnd;
 impl Drop for AtThreadEnd {
     fn drop(&mut self) {
         // The child of a fork has nothing to wait for: the unfinished work belongs to its parent.
-        if let Ok(departures) = here() {
+        if let Ok(work) = here() {
             // Reaching the limits is not a failure: leases end by themselves.
-            departures.have_left(QUIET, LONGEST);
+            work.have_left(QUIET, LONGEST);
         }
     }
 }
 
-fn here() -> Result<&'static Departures, LockError> {
-    UNSENT.of(process::id(), Departures::default)
+fn here() -> Result<&'static UnsentWork, LockError> {
+    UNSENT.of(process::id(), UnsentWork::default)
 }
 
 /// From here on the end of this thread waits for unsent work.
@@ -74,13 +74,13 @@ fn attend_rest_of_end() {
 
 /// Does a thread that ends wait for unsent work?
 pub(crate) fn is_awaited() -> bool {
-    here().is_ok_and(|departures| departures.state.lock().ends > 0)
+    here().is_ok_and(|work| work.state.lock().ends > 0)
 }
 
 /// Work of an abandoned or released lock that the server may not know about yet.
 #[derive(Debug)]
 pub(crate) struct Unsent {
-    departures: Option<&'static Departures>,
+    work: Option<&'static UnsentWork>,
     id: u64,
 }
 
@@ -89,7 +89,7 @@ impl Unsent {
     pub(crate) fn here() -> Self {
         attend_end();
         // Without a slot for this process, no command can be sent either.
-        here().map_or(Self { departures: None, id: 0 }, Departures::one_more)
+        here().map_or(Self { work: None, id: 0 }, UnsentWork::one_more)
     }
 
     #[cfg(test)]
@@ -100,15 +100,15 @@ impl Unsent {
 
 impl Drop for Unsent {
     fn drop(&mut self) {
-        if let Some(departures) = self.departures {
-            departures.one_has_left(self.id);
+        if let Some(work) = self.work {
+            work.one_has_left(self.id);
         }
     }
 }
 
 /// The unsent work of this process.
 #[derive(Debug, Default)]
-struct Departures {
+struct UnsentWork {
     state: Mutex<Unfinished>,
     progress: Condvar,
 }
@@ -125,13 +125,13 @@ struct Unfinished {
     ends: usize,
 }
 
-impl Departures {
+impl UnsentWork {
     fn one_more(&'static self) -> Unsent {
         let mut state = self.state.lock();
         let id = state.begun;
         state.begun += 1;
         state.open.insert(id);
-        Unsent { departures: Some(self), id }
+        Unsent { work: Some(self), id }
     }
 
     fn one_has_left(&self, id: u64) {
@@ -197,14 +197,14 @@ mod tests {
     /// The test has times of its own: other tests of this process leave unsent work, too.
     #[test]
     fn what_was_let_go_of_is_waited_for_while_something_leaves() {
-        static DEPARTURES: LazyLock<Departures> = LazyLock::new(Departures::default);
-        let departures = &*DEPARTURES;
-        assert!(departures.have_left(FOR_EVER, FOR_EVER));
-        let mut three: Vec<_> = (0..3).map(|_| departures.one_more()).collect();
-        assert!(!departures.have_left(AT_ONCE, FOR_EVER));
-        assert!(!departures.have_left(FOR_EVER, AT_ONCE));
-        let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
-        while departures.state.lock().ends == 0 {
+        static WORK: LazyLock<UnsentWork> = LazyLock::new(UnsentWork::default);
+        let work = &*WORK;
+        assert!(work.have_left(FOR_EVER, FOR_EVER));
+        let mut three: Vec<_> = (0..3).map(|_| work.one_more()).collect();
+        assert!(!work.have_left(AT_ONCE, FOR_EVER));
+        assert!(!work.have_left(FOR_EVER, AT_ONCE));
+        let thread = std::thread::spawn(|| work.have_left(FOR_EVER, FOR_EVER));
+        while work.state.lock().ends == 0 {
             std::thread::yield_now();
         }
         while let Some(unsent) = three.pop() {
@@ -212,20 +212,20 @@ mod tests {
             drop(unsent);
         }
         assert!(thread.join().unwrap());
-        assert_eq!(departures.state.lock().ends, 0);
-        assert!(departures.state.lock().open.is_empty());
+        assert_eq!(work.state.lock().ends, 0);
+        assert!(work.state.lock().open.is_empty());
     }
 
     #[test]
     fn what_follows_is_waited_for_and_what_others_let_go_of_is_not() {
-        static DEPARTURES: LazyLock<Departures> = LazyLock::new(Departures::default);
-        let departures = &*DEPARTURES;
-        let first = departures.one_more();
-        let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
-        while departures.state.lock().ends == 0 {
+        static WORK: LazyLock<UnsentWork> = LazyLock::new(UnsentWork::default);
+        let work = &*WORK;
+        let first = work.one_more();
+        let thread = std::thread::spawn(|| work.have_left(FOR_EVER, FOR_EVER));
+        while work.state.lock().ends == 0 {
             std::thread::yield_now();
         }
-        let mut open = departures.one_more();
+        let mut open = work.one_more();
         drop(first);
         let until = Instant::now() + AT_ONCE;
         while Instant::now() < until {
@@ -234,7 +234,7 @@ mod tests {
         }
         // Some work is unfinished at any time.
         while !thread.is_finished() {
-            open = departures.one_more();
+            open = work.one_more();
         }
         assert!(thread.join().unwrap());
         drop(open);
