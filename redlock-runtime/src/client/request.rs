@@ -45,9 +45,9 @@ pub struct LockRequest {
     stated: StatedOptions,
     label: &'static str,
     kind: Result<Kind, LockError>,
-    /// How many shutdowns of the client had begun before the campaign of a candidate; `None`: no
-    /// candidate calls.
-    shutdowns: Option<u64>,
+    /// The campaign of a candidate: how many shutdowns of the client had begun before it. `None`:
+    /// no candidate calls.
+    campaign: Option<u64>,
 }
 
 impl fmt::Debug for LockRequest {
@@ -84,7 +84,7 @@ impl LockRequest {
             stated: StatedOptions::NONE,
             label: telemetry::PROGRAMMATIC,
             kind: Ok(Kind::Exclusive),
-            shutdowns: None,
+            campaign: None,
         }
     }
 
@@ -298,10 +298,11 @@ impl LockRequest {
         let key = self.key?;
         let engine = &self.engine;
         engine.check_process()?;
-        let is_candidate = self.shutdowns.is_some();
+        let is_candidate = self.campaign.is_some();
         let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
         let held = reentrancy::find_all(engine.id, names.clone())?;
-        // A candidate re-enters nothing: it wants a lock of its own.
+        // A candidate wants a lock of its own. It comes here only while it holds none of the keys:
+        // `check_not_held` has seen to that, in `lead.rs`.
         if held.is_none() && !is_candidate {
             reentrancy::check_not_ended(engine.id, names)?;
         }
@@ -321,7 +322,7 @@ impl LockRequest {
             kind,
             policy,
             skips_busy: false,
-            shutdowns: self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun()),
+            shutdowns: self.campaign.unwrap_or_else(|| engine.shutdowns().begun()),
             is_candidate,
         };
         let is_of_lock_all = self.further.is_some();

@@ -12,7 +12,7 @@ use crate::options::Wait;
 impl LockRequest {
     /// The request as one that began after `shutdowns` of them, and waits for as long as it takes.
     pub(in crate::client) fn of_candidate(self, shutdowns: u64) -> Self {
-        Self { shutdowns: Some(shutdowns), ..self.wait(Wait::Forever) }
+        Self { campaign: Some(shutdowns), ..self.wait(Wait::Forever) }
     }
 
     /// Finds the mistakes that every attempt would meet.
