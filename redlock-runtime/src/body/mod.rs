@@ -7,6 +7,6 @@ pub(crate) mod watch;
 
 pub(crate) use protect::Protect;
 pub(crate) use reentrancy::entering::{Entering, Reentry};
-pub(crate) use reentrancy::{Held, HoldLink};
+pub(crate) use reentrancy::{HoldLink, Reenterable};
 pub(crate) use span::span;
 pub(crate) use watch::Watch;

@@ -151,7 +151,7 @@ pub(crate) fn holds() -> Vec<Arc<Hold>> {
 
 /// The current task's hold of a key of one client, if its lease still holds: the innermost one that
 /// has not ended. `name`: the key without the client's prefix.
-pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
+pub(crate) fn find(client: u64, name: &str) -> Option<Reenterable> {
     let is_it = |link: &&Arc<HoldLink>| link.is_to(client, name) && !link.hold.is_over();
     let found = with_links(|links| {
         let own = || links.iter().rev().map(|(_, link)| link).filter(is_it);
@@ -167,7 +167,7 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
         return find(client, name);
     }
     let (parent, turn) = link.under_way();
-    Some(Held { parent: Arc::clone(parent), turn })
+    Some(Reenterable { parent: Arc::clone(parent), turn })
 }
 
 /// The same for several keys, which have to be those of one hold. A task that holds some of them
@@ -175,7 +175,7 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
 pub(crate) fn find_all<'a>(
     client: u64,
     names: impl Iterator<Item = &'a str> + Clone,
-) -> Result<Option<Held>, LockError> {
+) -> Result<Option<Reenterable>, LockError> {
     let held = names.clone().find_map(|name| Some((name, find(client, name)?)));
     let Some((name, held)) = held else { return Ok(None) };
     if names.clone().all(|name| held.parent.hold.has_key(name)) {
@@ -198,7 +198,7 @@ pub(crate) fn check_not_ended<'a>(
 
 /// The hold that a call finds when it wants a lock which its task holds already.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Reenterable {
     parent: Arc<HoldLink>,
     /// The turn of the parent.
     turn: Option<Arc<Turn>>,

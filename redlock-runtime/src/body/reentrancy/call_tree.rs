@@ -105,7 +105,7 @@ impl Drop for ReentrantCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::reentrancy::Held;
+    use crate::body::reentrancy::Reenterable;
     use crate::tests::fake::fake;
 
     /// Each call begins the next one and ends: all of them are inside of each other.
@@ -115,10 +115,11 @@ mod tests {
             let (redlock, _fake) = fake();
             let guard = redlock.lock("k").acquire().await.unwrap();
             let first = HoldLink::nested(Arc::clone(guard.lease().hold()), None);
-            let mut call = Held { parent: Arc::clone(&first), turn: None }.enter_now().unwrap();
+            let mut call =
+                Reenterable { parent: Arc::clone(&first), turn: None }.enter_now().unwrap();
             for _ in 0..100_000 {
                 let (parent, turn) = call.link().under_way();
-                let inside = Held { parent: Arc::clone(parent), turn }.enter_now().unwrap();
+                let inside = Reenterable { parent: Arc::clone(parent), turn }.enter_now().unwrap();
                 assert!(
                     inside.link().is_inside(call.link()) && !call.link().is_inside(inside.link())
                 );

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::{Held, HoldLink, ReentrantCall, Relation};
+use super::{HoldLink, Reenterable, ReentrantCall, Relation};
 use crate::budget;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -55,7 +55,7 @@ impl Drop for Reentry {
     }
 }
 
-impl Held {
+impl Reenterable {
     /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it. `key`:
     /// what the call wants.
     pub(crate) fn check_kind(&self, kind: Kind, key: &str) -> Result<(), LockError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Stage;
-use crate::body::{Held, Reentry};
+use crate::body::{Reenterable, Reentry};
 use crate::call::spec::Spec;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -16,7 +16,7 @@ impl Stage {
     pub(super) fn begin_within(
         &mut self,
         spec: Spec,
-        held: Held,
+        held: Reenterable,
         kind: Kind,
         key: &str,
         engine: &Arc<Engine>,
