@@ -56,14 +56,15 @@ impl Watch {
         if progress.is_ready() {
             // After a step that forked, both processes come here, and only the parent has the lock.
             self.hold().check_process()?;
-        } else if self.is_over(cx) {
+        } else if self.poll_over(cx) {
             self.may_go_on()?;
         }
         progress.map(Ok)
     }
 
-    /// Registers the waker, after the body has registered its own.
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Polls for the end of the hold, which registers the waker after the body has registered its
+    /// own. `true`: the hold is over.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
         let over = self.over.get_or_insert_with(|| {
             let hold = Arc::clone(self.link.hold());
             Box::pin(async move { hold.over().await })
