@@ -56,8 +56,9 @@ impl SchedulerState {
         self.schedule.remove(hold.id, hold.place.load(Ordering::Relaxed))
     }
 
-    /// Does the driver have to be woken for a lease that is due at `at`?
-    fn wakes_for(&mut self, at: Moment) -> bool {
+    /// A lease is due at `at`: the driver must not sleep longer. Returns whether it has to be woken
+    /// for that.
+    fn wake_no_later_than(&mut self, at: Moment) -> bool {
         let is_first = at < self.wakes_at;
         self.wakes_at = self.wakes_at.min(at);
         is_first
@@ -86,6 +87,7 @@ impl Scheduler {
     pub(crate) fn of_process() -> Arc<Self> {
         static PROCESS: PerProcess<Arc<Scheduler>> = PerProcess::new();
         let new = || Self::new(Executor::BackgroundThread, Clock::Boot);
+        // After too many forks: one for this client.
         PROCESS.of(process::id(), new).map_or_else(|_| new(), Arc::clone)
     }
 
@@ -94,7 +96,7 @@ impl Scheduler {
         let at = hold.first_look();
         let mut state = self.state.lock();
         state.insert(hold, at);
-        let wakes = state.wakes_for(at);
+        let wakes = state.wake_no_later_than(at);
         let is_driven = std::mem::replace(&mut state.is_driven, true);
         drop(state);
         if !is_driven {

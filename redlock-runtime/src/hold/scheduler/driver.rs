@@ -111,7 +111,7 @@ impl Scheduler {
                 }
             };
             state.reschedule(hold, at);
-            wakes |= state.wakes_for(at);
+            wakes |= state.wake_no_later_than(at);
         }
         drop(state);
         for hold in withdrawn {
