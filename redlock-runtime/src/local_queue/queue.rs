@@ -94,7 +94,7 @@ impl LocalQueues {
         let queue = queues.entry((clock, key.shared(), caller));
         let new = || Arc::new(LocalQueue::new(key.clone(), kind, clock, caller));
         let queue = queue.or_insert_with(new);
-        QueueHandle::take(&self.shared, queue)
+        QueueHandle::of(&self.shared, queue)
     }
 
     pub(crate) fn shutdowns(&self) -> &Shutdowns {
@@ -177,10 +177,10 @@ impl QueueHandle {
 
     /// Another handle of the same queue.
     pub(crate) fn another(&self) -> Self {
-        Self::take(&self.shared, &self.queue)
+        Self::of(&self.shared, &self.queue)
     }
 
-    fn take(shared: &Arc<AllQueues>, queue: &Arc<LocalQueue>) -> Self {
+    fn of(shared: &Arc<AllQueues>, queue: &Arc<LocalQueue>) -> Self {
         queue.handles.fetch_add(1, Ordering::Relaxed);
         Self { shared: Arc::clone(shared), queue: Arc::clone(queue) }
     }
