@@ -32,6 +32,7 @@ static GLOBAL: PerProcess<Redlock> = PerProcess::new();
 /// # Ok(()) }
 /// ```
 pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
+    // A fork that was not detected is known from here on.
     process::ask();
     // The one of the process: a scope around this call changes nothing about it.
     if GLOBAL.last().is_some_and(|redlock| redlock.engine().check_process().is_ok()) {

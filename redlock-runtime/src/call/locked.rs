@@ -56,8 +56,9 @@ where
 {
     /// For an output that is `Send`: it can wait in the future of the call until the release has
     /// left.
-    // The traits that are in scope where the attribute stands have no method of this name, and of
-    // the next one: what is not found here is looked up among theirs, too.
+    // This method and the next one have unusual names on purpose: where these do not apply, method
+    // lookup goes on to `LockLocal`, and to traits of the caller's, none of which may have such a
+    // method.
     #[doc(hidden)]
     #[inline]
     pub fn __redlock_lock<'a>(
@@ -74,6 +75,8 @@ where
 
     /// For `release = "await"`: the output waits in the future of the call until the release was
     /// answered.
+    // Its body is that of the method above: the two differ in what `LockLocal` does for an output
+    // that is not `Send`. There the other one works, and this one is a compile error.
     #[doc(hidden)]
     #[inline]
     pub fn __redlock_lock_until_released<'a>(

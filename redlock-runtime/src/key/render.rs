@@ -1,9 +1,9 @@
 //! Renders a key from a template's texts and values, so that different values never share a key.
 //!
-//! With two or more placeholders the delimiter of every gap is escaped inside the values, together
-//! with `%`, which begins an escape. So the first delimiter after a value ends it, and the key can
-//! be taken apart again in only one way: rendering is injective. `{` and `}` are always escaped, so
-//! that no value can choose the hash slot of its key.
+//! Inside the values `%`, which begins an escape, and `{` and `}` are always escaped, so that no
+//! value can choose the hash slot of its key. With two or more placeholders, the delimiter of every
+//! gap is escaped as well. So the first delimiter after a value ends it, and the key can be taken
+//! apart again in only one way: rendering is injective.
 
 use std::borrow::Cow;
 use std::fmt;
