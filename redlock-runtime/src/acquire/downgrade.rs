@@ -43,7 +43,7 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
     }
     // From here on the lease is no longer renewed: the server would find another owner.
     let hold = Arc::clone(ownership.hold());
-    let Some((queue, tenure)) = ownership.give_up() else {
+    let Some((queue, tenure)) = ownership.detach() else {
         hold.check()?;
         return Err(stopped(DOWNGRADE));
     };

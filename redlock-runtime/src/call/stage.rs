@@ -81,7 +81,7 @@ impl Stage {
                     let granted = ready!(Pin::new(future).poll(cx));
                     let spec = *spec;
                     *self = Self::Done;
-                    self.hold(spec, granted?);
+                    self.begin_holding(spec, granted?);
                 }
                 Self::Entering { spec, entering } => {
                     let entered = ready!(Pin::new(entering).poll(cx));
@@ -122,7 +122,7 @@ impl Stage {
             if *awaits_release {
                 ownership.release_after_body()
             } else {
-                ownership.release_in_background(may_wait)
+                ownership.release_unawaited(may_wait)
             }
         });
         let next =
@@ -178,7 +178,7 @@ impl Stage {
         Ok(())
     }
 
-    fn hold(&mut self, spec: Spec, ownership: Ownership) {
+    fn begin_holding(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
         let (link, waited) = (HoldLink::nested(Arc::clone(hold), None), hold.waited());
         self.run_body(spec, link, waited, Some(ownership), None);

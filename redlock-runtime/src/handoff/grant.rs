@@ -84,8 +84,8 @@ fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
 
 pub(super) fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
     queue.let_go(&granted.hold);
-    let until = granted.hold.server_end();
-    let task = ReleaseTask::new(engine, &granted.tenure, until, Some(queue.another()));
-    drop(granted.hold.offer_ends());
+    let server_end = granted.hold.server_end();
+    let task = ReleaseTask::new(engine, &granted.tenure, server_end, Some(queue.another()));
+    drop(granted.hold.take_pending());
     release::in_background(task);
 }

@@ -17,7 +17,7 @@ fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> O
         release_ended(engine, queue, &granted);
         return None;
     }
-    drop(granted.hold.offer_ends());
+    drop(granted.hold.take_pending());
     granted.tenure.renewed(granted.hold.confirmed(), granted.hold.server_end());
     Some(granted.tenure)
 }

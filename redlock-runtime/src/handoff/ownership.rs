@@ -63,7 +63,7 @@ impl Ownership {
         let was_offered = self.hold.is_offered();
         let taken = self.hold.take();
         if was_offered {
-            self.pending = self.hold.offer_ends();
+            self.pending = self.hold.take_pending();
         }
         if taken == Some(true) {
             self.scheduler.look_at(&self.hold);
@@ -97,9 +97,9 @@ impl Ownership {
     /// Releases the lock after a finished body without waiting for an answer. `Some`: ready once
     /// the command has left over the connection of the caller's runtime, or was answered. `None`:
     /// there is nothing to wait for. The lease was lost, a caller of this process has the lock
-    /// next, or the background thread sends the release, after which later attempts of this
-    /// process for the key go. `may_wait`: the caller can await the future.
-    pub(crate) fn release_in_background(mut self, may_wait: bool) -> Option<ReleaseFuture> {
+    /// next, or the background thread sends the release; later attempts of this process for the key
+    /// then go over that thread, behind it. `may_wait`: the caller can await the future.
+    pub(crate) fn release_unawaited(mut self, may_wait: bool) -> Option<ReleaseFuture> {
         let now = self.engine.clock().now();
         if !self.was_protected(now) {
             return None;
@@ -141,11 +141,11 @@ impl Ownership {
         (queue, mut tenure): HeldKey,
         pass_on_at: Option<Moment>,
     ) -> Option<ReleaseTask> {
-        let until = self.hold.server_end();
+        let server_end = self.hold.server_end();
         if let Some(now) = pass_on_at
             && self.engine.fifo_queue().is_some()
         {
-            tenure.renewed(self.hold.confirmed(), until);
+            tenure.renewed(self.hold.confirmed(), server_end);
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure, now) else {
                 // The next caller has the lock: for its former holder, it counts as released.
                 let released = Released::Released;
@@ -156,7 +156,7 @@ impl Ownership {
         } else {
             queue.let_go(&self.hold);
         }
-        Some(ReleaseTask::new(&self.engine, &tenure, until, Some(queue)))
+        Some(ReleaseTask::new(&self.engine, &tenure, server_end, Some(queue)))
     }
 }
 
@@ -174,7 +174,7 @@ impl Drop for Ownership {
             self.let_go(now).for_each(release::in_background);
         }
         if self.hold.is_offered() {
-            drop(self.hold.offer_ends());
+            drop(self.hold.take_pending());
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Hold {
     /// Open until the caller learns of the lock.
     offer: Offer,
     /// An offer counts as pending: a shutdown waits until it is taken, or withdrawn and released.
-    offered: Mutex<Option<PendingCommand>>,
+    offer_pending: Mutex<Option<PendingCommand>>,
     /// Wakes waiters of this process when the lock is lost.
     news: Arc<Notify>,
     /// Calls that re-enter the hold take turns.
@@ -85,7 +85,7 @@ impl Hold {
             key_names: OnceBox::new(),
             retained_until: (!min_hold.is_zero()).then(|| now().plus(min_hold)),
             offer: Offer::new((!is_taken).then(now), stop),
-            offered: Mutex::new((!is_taken).then(|| client.pending.begin())),
+            offer_pending: Mutex::new((!is_taken).then(|| client.pending.begin())),
             client,
             terms,
             claim,

@@ -35,7 +35,7 @@ fn send(task: ReleaseTask) -> ReleaseFuture {
     }
     let (reply, answer) = oneshot::channel();
     in_background(ReleaseTask { reply: Some(reply), ..task });
-    ReleaseFuture::Kept(answer)
+    ReleaseFuture::InBackground(answer)
 }
 
 /// Sends the releases of several keys over `route`, with the first poll: with one command where
@@ -141,6 +141,9 @@ mod tests {
         assert_eq!(all(vec![failing, now(Released::Expired)]).await, Some(Err(fault)));
         let (gone, answer) = tokio::sync::oneshot::channel();
         drop(gone);
-        assert_eq!(all(vec![now(Released::Stolen), ReleaseFuture::Kept(answer)]).await, None);
+        assert_eq!(
+            all(vec![now(Released::Stolen), ReleaseFuture::InBackground(answer)]).await,
+            None
+        );
     }
 }

@@ -20,7 +20,7 @@ impl InlineRelease {
         match answer {
             Err(silence) if self.may_be_undriven(&silence) => {
                 let (reply, told) = oneshot::channel();
-                self.hand_over(Some(&silence), Some(reply));
+                self.continue_in_background(Some(&silence), Some(reply));
                 Conclusion::Later { told, silence }
             }
             answer => Conclusion::Now(self.settle(answer)),

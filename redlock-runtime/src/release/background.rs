@@ -17,7 +17,7 @@ use crate::thread_exit::Unsent;
 
 impl ReleaseTask {
     /// Continues the release in the background.
-    pub(super) fn in_background(mut self) -> impl Future<Output = ()> + Send {
+    pub(super) fn into_background_work(mut self) -> impl Future<Output = ()> + Send {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
         }
@@ -44,7 +44,7 @@ impl ReleaseTask {
             };
             self.note_failure(&fault);
             let retry_at = repetition.next(&self.engine);
-            if fault.ends_releases() || retry_at >= self.until {
+            if fault.ends_releases() || retry_at >= self.server_end {
                 return self.give_up(fault);
             }
             // The caller gets the fault at once; the background retries without it.
@@ -75,7 +75,7 @@ impl ReleaseTask {
 /// Sends a release from the background.
 pub(crate) fn in_background(task: ReleaseTask) {
     let (engine, key) = (Arc::clone(&task.engine), task.claim.key.clone());
-    let mut task = Box::pin(task.in_background());
+    let mut task = Box::pin(task.into_background_work());
     if engine.is_done_here(task.as_mut()) {
         return;
     }

@@ -35,7 +35,7 @@ impl InlineRelease {
 
     fn failed(&mut self, fault: Fault) -> Fault {
         if !fault.ends_releases() {
-            self.hand_over(Some(&fault), None);
+            self.continue_in_background(Some(&fault), None);
         } else if let Some(task) = self.0.take() {
             task.give_up(fault.clone());
         }
@@ -62,7 +62,7 @@ impl InlineRelease {
 
     /// The background sends the release from here on, beginning anew, and tells `reply` what its
     /// first attempt finds. `failed`: why the try here has failed; `None`: its answer is not known.
-    pub(super) fn hand_over(
+    pub(super) fn continue_in_background(
         &mut self,
         failed: Option<&Fault>,
         reply: Option<oneshot::Sender<Result<Released, Fault>>>,
@@ -78,7 +78,7 @@ impl InlineRelease {
         }
         task.reply = reply;
         let (executor, key) = (task.engine.executor(), task.claim.key.clone());
-        if let Err(error) = executor.spawn(task.in_background()) {
+        if let Err(error) = executor.spawn(task.into_background_work()) {
             tell!(warn, key = key.name(), %error, "lock not released");
         }
     }
@@ -87,7 +87,7 @@ impl InlineRelease {
 impl Drop for InlineRelease {
     fn drop(&mut self) {
         if self.0.is_some() {
-            self.hand_over(None, None);
+            self.continue_in_background(None, None);
         }
     }
 }

@@ -55,7 +55,9 @@ struct UnawaitedRelease {
 }
 
 impl UnawaitedRelease {
-    fn is_over(&mut self, now: Moment) -> bool {
+    /// Polls the release; the first poll sends it. `true`: drop it. It was answered, or is overdue,
+    /// and then its drop (`InlineRelease`) gives it to the background.
+    fn poll_once(&mut self, now: Moment) -> bool {
         let mut nobody = Context::from_waker(Waker::noop());
         // Not bound by the cooperative budget: it is polled once, and by chance.
         let release = pin!(unconstrained(self.release.as_mut()));
@@ -77,34 +79,45 @@ impl Drop for TellsOver {
 /// ready, the command has left.
 pub(crate) fn unawaited(task: ReleaseTask, route: &Arc<dyn LockBackend>) -> ReleaseFuture {
     let (tells_over, over) = oneshot::channel();
-    begin(task.unawaited(), Arc::clone(route), tells_over);
+    let process = task.engine.process;
+    let now = Clock::Boot.now();
+    let sent = send(task.unawaited(), Arc::clone(route), tells_over, now);
+    if let Some(sent) = sent
+        && let Ok(unawaited) = UNAWAITED.of(process, Mutex::default)
+    {
+        poll_oldest(unawaited, sent, now);
+    }
     let departures = route.abilities().departures;
     let departure = departures.and_then(Departures::next_departure);
     ReleaseFuture::Leaving { departure, over }
 }
 
-fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Sender<()>) {
+/// Sends a release `now`. `None`: it is over.
+fn send(
+    mut task: ReleaseTask,
+    route: Arc<dyn LockBackend>,
+    over: oneshot::Sender<()>,
+    now: Moment,
+) -> Option<UnawaitedRelease> {
     // The end of this thread waits for the answer, or until the background has the release.
     task.unsent = Some(Unsent::here());
-    let process = task.engine.process;
-    let patience = patience(&task.engine);
-    let now = Clock::Boot.now();
+    let deadline = now.plus(patience(&task.engine));
     let release = Box::pin(inline(task, route, now));
-    let mut sent =
-        UnawaitedRelease { release, deadline: now.plus(patience), _over: TellsOver(Some(over)) };
-    if sent.is_over(now) {
-        return;
-    }
-    let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
-    // Where releases follow each other, earlier ones have been answered meanwhile. Ending them here
-    // costs less than on the background thread: their state is in this core's cache.
+    let mut sent = UnawaitedRelease { release, deadline, _over: TellsOver(Some(over)) };
+    (!sent.poll_once(now)).then_some(sent)
+}
+
+/// Adds a release that was sent `now`, and polls the oldest ones. Where releases follow each other,
+/// earlier ones have been answered meanwhile. Ending them here costs less than on the background
+/// thread: their state is in this core's cache.
+fn poll_oldest(unawaited: &'static Mutex<Unawaited>, sent: UnawaitedRelease, now: Moment) {
     let mut oldest: [_; REAPED] = add(unawaited, |releases| {
         let oldest = std::array::from_fn(|_| releases.pop_front());
         releases.push_back(sent);
         oldest
     });
     for place in &mut oldest {
-        if place.as_mut().is_some_and(|release| !release.is_over(now)) {
+        if place.as_mut().is_some_and(|release| !release.poll_once(now)) {
             break;
         }
         *place = None;
@@ -174,7 +187,7 @@ fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
     let now = if is_awaited { Moment::NEVER } else { Clock::Boot.now() };
     let mut checks = if is_awaited || is_whole { usize::MAX } else { PENDING };
     let mut is_pending = |release: &mut UnawaitedRelease| {
-        let is_pending = checks == 0 || !release.is_over(now);
+        let is_pending = checks == 0 || !release.poll_once(now);
         checks -= usize::from(is_pending && checks > 0);
         is_pending
     };

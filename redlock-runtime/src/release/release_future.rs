@@ -20,7 +20,7 @@ pub(super) type ReleaseOutcome = Result<Released, Fault>;
 pub(crate) enum ReleaseFuture {
     Now(Released),
     /// The background sends the release.
-    Kept(oneshot::Receiver<ReleaseOutcome>),
+    InBackground(oneshot::Receiver<ReleaseOutcome>),
     /// The release is unawaited, except that its command has to leave. `over` ends when it was
     /// answered, or when the background took it over: a caller that blocks on this future, and its
     /// runtime with it, continues then.
@@ -56,12 +56,13 @@ impl Future for ReleaseFuture {
             Self::Now(released) => Poll::Ready(Some(Ok(*released))),
             // Not bound by the cooperative budget: a task that blocks on a release would never get
             // the outcome.
-            Self::Kept(answer) => pin!(unconstrained(answer)).poll(cx).map(Result::ok),
+            Self::InBackground(answer) => pin!(unconstrained(answer)).poll(cx).map(Result::ok),
             Self::Leaving { departure, over } => {
                 let has_left = departure
                     .as_mut()
                     .is_some_and(|departure| pin!(unconstrained(departure)).poll(cx).is_ready())
                     || pin!(unconstrained(over)).poll(cx).is_ready();
+                // It has left: what it finds, its task reports.
                 if has_left { Poll::Ready(Some(Ok(Released::Released))) } else { Poll::Pending }
             }
             Self::Here(sending) => {

@@ -30,7 +30,7 @@ pub(crate) struct ReleaseTask {
     /// let go of it.
     pub(crate) held_until: Option<Moment>,
     /// From this moment on the server has dropped the lease by itself.
-    pub(crate) until: Moment,
+    pub(crate) server_end: Moment,
     /// An earlier attempt was not answered.
     pub(crate) is_unknown: bool,
     pub(crate) reply: Option<oneshot::Sender<Result<Released, Fault>>>,
@@ -46,7 +46,7 @@ impl ReleaseTask {
     pub(crate) fn new(
         engine: &Arc<Engine>,
         tenure: &Tenure,
-        until: Moment,
+        server_end: Moment,
         queue: Option<QueueHandle>,
     ) -> Self {
         // Where the server signals a release to waiters, they need not wait for its end here.
@@ -58,7 +58,7 @@ impl ReleaseTask {
             leftovers: tenure.leftovers(),
             retain_until: None,
             held_until: None,
-            until,
+            server_end,
             is_unknown: false,
             reply: None,
             pending: engine.pending.begin(),

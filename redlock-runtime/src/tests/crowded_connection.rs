@@ -132,7 +132,7 @@ fn a_lost_lock_is_counted_once() {
                     crowded.server.remove(name);
                 }
                 // Its caller reports nothing more.
-                let told = ownership.release_in_background(true).unwrap().await;
+                let told = ownership.release_unawaited(true).unwrap().await;
                 assert_eq!(told.unwrap().unwrap(), Released::Released);
             });
         });
@@ -155,7 +155,7 @@ async fn a_silent_server_does_not_keep_a_finished_body_for_its_reply_timeout() {
     let ownership = start(redlock.engine(), order("a")).await.unwrap();
     crowded.server.next("release", [Fate::LostRequest]);
     let begun = Instant::now();
-    let told = ownership.release_in_background(true).unwrap().await;
+    let told = ownership.release_unawaited(true).unwrap().await;
     assert_eq!(told.unwrap().unwrap(), Released::Released);
     assert!(begun.elapsed() < REPLY_TIMEOUT, "{:?}", begun.elapsed());
     while crowded.server.owner("a").is_some() {

@@ -62,7 +62,7 @@ fn a_release_that_ends_in_an_error_that_proves_nothing_goes_on_in_the_background
         let runtime = runtime();
         let (server, redlock, ownership) = on_a_local_connection(&runtime);
         server.next("release", [Fate::Refused(kind, true)]);
-        runtime.block_on(async { ownership.release_in_background(true).unwrap().await });
+        runtime.block_on(async { ownership.release_unawaited(true).unwrap().await });
         settled(&redlock);
         assert_eq!(
             (server.take_verbs().len() > 1, server.owner("k").is_none()),
@@ -76,7 +76,7 @@ fn a_release_in_the_background_has_left_when_it_returns() {
     let runtime = runtime();
     let (server, redlock, ownership) = on_a_local_connection(&runtime);
     runtime.block_on(async {
-        ownership.release_in_background(true).unwrap().await;
+        ownership.release_unawaited(true).unwrap().await;
         assert_eq!(server.take_verbs(), ["release"]);
     });
     settled(&redlock);
@@ -120,7 +120,7 @@ fn the_background_thread_takes_over_a_release_that_is_not_driven() {
     let runtime = runtime();
     let (server, redlock, ownership) = on_a_local_connection(&runtime);
     server.next("release", [Fate::LostRequest]);
-    runtime.block_on(async { ownership.release_in_background(true).unwrap().await });
+    runtime.block_on(async { ownership.release_unawaited(true).unwrap().await });
     settled(&redlock);
     assert_eq!((server.take_verbs().len(), server.owner("k")), (2, None));
 }
@@ -133,7 +133,7 @@ fn a_call_that_does_not_wait_comes_behind_a_release_that_nobody_awaits() {
     let (server, redlock, ownership) = on_a_local_connection(&runtime);
     server.next("release", [Fate::LostRequest]);
     runtime.block_on(async {
-        let _leaving = ownership.release_in_background(true).unwrap();
+        let _leaving = ownership.release_unawaited(true).unwrap();
         let guard = redlock.lock("k").try_acquire().await.unwrap();
         drop(guard.expect("its own process has let go of it"));
     });
@@ -211,7 +211,7 @@ fn a_waker_that_panics_does_not_end_the_background_thread() {
         wake_with_a_panic(redlock.lock("free").acquire()).await;
         is_well().await;
         server.next("release", [Fate::LostRequest]);
-        wake_with_a_panic(ownership.release_in_background(true).unwrap()).await;
+        wake_with_a_panic(ownership.release_unawaited(true).unwrap()).await;
         is_well().await;
     });
     settled(&redlock);

@@ -11,7 +11,7 @@ impl Ownership {
 
     /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease
     /// was lost, and the lock is released.
-    pub(crate) fn give_up(mut self) -> Option<HeldKey> {
+    pub(crate) fn detach(mut self) -> Option<HeldKey> {
         if !self.scheduler.end(&self.hold, self.engine.clock().now()) {
             return None;
         }

@@ -46,7 +46,7 @@ impl Hold {
         let loss = Loss { reason, key_index };
         let is_first = self.finish(self.client.clock.now(), End::Lost(loss));
         if is_first {
-            drop(self.offer_ends());
+            drop(self.take_pending());
             self.tell_lost(loss);
             self.tell_news();
         }

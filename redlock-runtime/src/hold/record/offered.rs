@@ -31,8 +31,8 @@ impl Hold {
         self.offer.is_open()
     }
 
-    /// The offer is no longer open. The caller has what counted as pending for it.
-    pub(crate) fn offer_ends(&self) -> Option<PendingCommand> {
-        self.offered.lock().take()
+    /// Takes what counts as pending for the offer: to be called when the offer is no longer open.
+    pub(crate) fn take_pending(&self) -> Option<PendingCommand> {
+        self.offer_pending.lock().take()
     }
 }

@@ -15,7 +15,7 @@ impl Scheduler {
     pub(super) fn free(&self, hold: &Arc<Hold>) {
         self.forget(hold);
         // Dropped after the loop, when the releases are counted.
-        let _offered = hold.offer_ends();
+        let _offered = hold.take_pending();
         for claim in hold.claims() {
             let (clock, hold, claim) = (self.clock, Arc::clone(hold), claim.clone());
             let pending = hold.client.pending.begin();
