@@ -13,6 +13,7 @@ use crate::release::{self, FinishedBody, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
 use crate::state::Released;
 
+mod awaited;
 mod detach;
 mod several;
 
@@ -73,25 +74,6 @@ impl Ownership {
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
-    }
-
-    /// Releases the lock. The release goes on even if its future is dropped.
-    pub(crate) fn release(self) -> ReleaseFuture {
-        let now = self.engine.clock().now();
-        self.release_at(now)
-    }
-
-    fn release_at(mut self, now: Moment) -> ReleaseFuture {
-        let mut tasks = self.let_go(now);
-        let Some(first) = tasks.next() else { return ReleaseFuture::Now(Released::Released) };
-        release::send_all(first, tasks.collect())
-    }
-
-    /// Releases the lock after a finished body. `None`: the lease was lost, so that no answer is
-    /// worth waiting for; the drop releases what is left.
-    pub(crate) fn release_after_body(self) -> Option<ReleaseFuture> {
-        let now = self.engine.clock().now();
-        self.was_protected(now).then(|| self.release_at(now))
     }
 
     /// Releases the lock after a finished body without waiting for an answer. `Some`: ready once

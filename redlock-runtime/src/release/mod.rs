@@ -9,14 +9,15 @@ mod reaper;
 mod release_future;
 mod repetition;
 mod task;
+mod unawaited;
 mod undo;
 mod unprotected;
 
 pub(crate) use all_releases::{all, send_all};
 pub(crate) use awaited::awaited_for_a_while;
 pub(crate) use background::{free, in_background};
-pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
 pub(crate) use task::ReleaseTask;
+pub(crate) use unawaited::unawaited;
 pub(crate) use undo::{clean_up, leave};
 pub(crate) use unprotected::{FinishedBody, report, warn_unprotected};

@@ -1,25 +1,21 @@
-//! The reaper: completes unawaited releases.
+//! The reaper: completes the releases that nobody awaits, once they have been sent.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
-use super::inline_release::{inline, patience};
-use super::release_future::ReleaseFuture;
-use super::task::ReleaseTask;
-use crate::backend::{Departures, Fault, LockBackend};
+use super::release_future::ReleaseOutcome;
 use crate::background_thread;
 use crate::clock::{Clock, Moment};
 use crate::mutex::Mutex;
 use crate::process::PerProcess;
 use crate::shield::shielded;
-use crate::state::Released;
-use crate::thread_exit::{self, Unsent};
+use crate::thread_exit;
 
 /// How often the reaper checks the unawaited releases.
 const LOOK: Duration = Duration::from_millis(5);
@@ -32,22 +28,20 @@ const PENDING: usize = 32;
 /// Each third pass checks all releases: those of a slow connection may stand before those of a
 /// quick one.
 const WHOLE: u64 = 3;
-/// How many earlier releases a new release polls: more than one, so that their number falls.
-const REAPED: usize = 2;
 
 /// The unawaited releases, in the order in which they were sent. One task for each of them on the
 /// caller's runtime would cost more than the rest of the release.
-static UNAWAITED: PerProcess<Mutex<Unawaited>> = PerProcess::new();
+pub(super) static UNAWAITED: PerProcess<Mutex<Unawaited>> = PerProcess::new();
 
 #[derive(Default)]
-struct Unawaited {
+pub(super) struct Unawaited {
     releases: VecDeque<UnawaitedRelease>,
     /// The reaper runs on the background thread.
     has_reaper: bool,
 }
 
-struct UnawaitedRelease {
-    release: Pin<Box<dyn Future<Output = Result<Released, Fault>> + Send>>,
+pub(super) struct UnawaitedRelease {
+    release: Pin<Box<dyn Future<Output = ReleaseOutcome> + Send>>,
     /// From this moment on the background sends the release: the caller's runtime may have stopped.
     deadline: Moment,
     /// Dropped last, when the background has the release, or it was answered.
@@ -55,9 +49,18 @@ struct UnawaitedRelease {
 }
 
 impl UnawaitedRelease {
+    /// `over` is dropped when the release is over.
+    pub(super) fn new(
+        release: Pin<Box<dyn Future<Output = ReleaseOutcome> + Send>>,
+        deadline: Moment,
+        over: oneshot::Sender<()>,
+    ) -> Self {
+        Self { release, deadline, _over: TellsOver(Some(over)) }
+    }
+
     /// Polls the release; the first poll sends it. `true`: drop it. It was answered, or is overdue,
     /// and then its drop (`InlineRelease`) gives it to the background.
-    fn poll_once(&mut self, now: Moment) -> bool {
+    pub(super) fn poll_once(&mut self, now: Moment) -> bool {
         let mut nobody = Context::from_waker(Waker::noop());
         // Not bound by the cooperative budget: it is polled once, and by chance.
         let release = pin!(unconstrained(self.release.as_mut()));
@@ -75,65 +78,8 @@ impl Drop for TellsOver {
     }
 }
 
-/// Sends one release over `route`, and completes it in the background. When the returned future is
-/// ready, the command has left.
-pub(crate) fn unawaited(task: ReleaseTask, route: &Arc<dyn LockBackend>) -> ReleaseFuture {
-    let (tells_over, over) = oneshot::channel();
-    let process = task.engine.process;
-    let now = Clock::Boot.now();
-    let sent = send(task.unawaited(), Arc::clone(route), tells_over, now);
-    if let Some(sent) = sent
-        && let Ok(unawaited) = UNAWAITED.of(process, Mutex::default)
-    {
-        poll_oldest(unawaited, sent, now);
-    }
-    let departures = route.abilities().departures;
-    let departure = departures.and_then(Departures::next_departure);
-    ReleaseFuture::Leaving { departure, over }
-}
-
-/// Sends a release `now`. `None`: it is over.
-fn send(
-    mut task: ReleaseTask,
-    route: Arc<dyn LockBackend>,
-    over: oneshot::Sender<()>,
-    now: Moment,
-) -> Option<UnawaitedRelease> {
-    // The end of this thread waits for the answer, or until the background has the release.
-    task.unsent = Some(Unsent::here());
-    let deadline = now.plus(patience(&task.engine));
-    let release = Box::pin(inline(task, route, now));
-    let mut sent = UnawaitedRelease { release, deadline, _over: TellsOver(Some(over)) };
-    (!sent.poll_once(now)).then_some(sent)
-}
-
-/// Adds a release that was sent `now`, and polls the oldest ones. Where releases follow each other,
-/// earlier ones have been answered meanwhile. Ending them here costs less than on the background
-/// thread: their state is in this core's cache.
-fn poll_oldest(unawaited: &'static Mutex<Unawaited>, sent: UnawaitedRelease, now: Moment) {
-    let mut oldest: [_; REAPED] = add(unawaited, |releases| {
-        let oldest = std::array::from_fn(|_| releases.pop_front());
-        releases.push_back(sent);
-        oldest
-    });
-    for place in &mut oldest {
-        if place.as_mut().is_some_and(|release| !release.poll_once(now)) {
-            break;
-        }
-        *place = None;
-    }
-    if oldest.iter().any(Option::is_some) {
-        add(unawaited, |releases| {
-            // One by one: there may be hundreds after them, which stay where they are.
-            for release in oldest.into_iter().flatten().rev() {
-                releases.push_front(release);
-            }
-        });
-    }
-}
-
 /// Adds releases, and starts the reaper if it does not run.
-fn add<T>(
+pub(super) fn add<T>(
     unawaited: &'static Mutex<Unawaited>,
     add: impl FnOnce(&mut VecDeque<UnawaitedRelease>) -> T,
 ) -> T {
@@ -203,6 +149,7 @@ fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::task::Wake;
 
     use super::*;
