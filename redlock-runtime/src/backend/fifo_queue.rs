@@ -34,8 +34,9 @@ pub(crate) struct Position {
 pub(crate) enum Enqueued {
     /// The owner has the lock.
     Granted(FencingTokens),
-    /// The owner waits in the queue; `holder` is the owner value in the lock's key.
-    Waiting { holder: String, position: Position },
+    /// The owner waits in the queue; `holder` is the owner value in the lock's key. `None`: nobody
+    /// holds it, and somebody else comes first.
+    Waiting { holder: Option<String>, position: Position },
     /// The queue has no such entry: the lock was handed over and the signal missed, or the queue
     /// was lost. The owner must not enqueue again.
     Unknown,
@@ -47,7 +48,7 @@ pub(crate) enum Rotated {
     /// No other process waits: the lease is full again. These fencing tokens are new.
     Kept(FencingTokens),
     /// The first process of the queue has the lock now, and the next owner waits at the end.
-    Passed { holder: String, position: Position },
+    Passed { holder: Option<String>, position: Position },
     /// The lock had another owner or none; nothing was done. Never [`Found::Ours`].
     Lost(Found),
 }

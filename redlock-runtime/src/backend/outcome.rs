@@ -22,7 +22,8 @@ pub(crate) enum Acquired {
         was_cut: bool,
     },
     Refused {
-        /// The owner value in the key; `None`: it is not known.
+        /// The owner value in the key; `None`: it is not known, or nobody holds the lock, and
+        /// somebody else comes first.
         holder: Option<String>,
         /// When the holder's lease ends; `None`: the key has no expiry.
         free_in: Option<Duration>,
@@ -51,7 +52,7 @@ impl Acquired {
 /// An answer that another owner has the lock, or may have it.
 #[derive(Debug, Clone)]
 pub(crate) struct Busy {
-    /// `None`: it is not known.
+    /// `None`: it is not known, or nobody holds the lock, and somebody else comes first.
     pub(crate) holder: Option<String>,
     pub(crate) free_in: Option<Duration>,
     /// Several competed at once, and none is known to have enough votes.
@@ -60,8 +61,8 @@ pub(crate) struct Busy {
 
 impl Busy {
     /// The answer of a server that decides alone.
-    pub(crate) fn decided(holder: String, free_in: Option<Duration>) -> Self {
-        Self { holder: Some(holder), free_in, is_split: false }
+    pub(crate) fn decided(holder: impl Into<Option<String>>, free_in: Option<Duration>) -> Self {
+        Self { holder: holder.into(), free_in, is_split: false }
     }
 }
 

@@ -54,7 +54,12 @@ fn no_reader_enters_between_the_hint_to_a_writer_and_its_attempt() {
     assert!(!step.enters(&late), "a writer waits");
     step.leaves(&first);
     assert_eq!(step.told().len(), 1, "it is told");
-    assert!(!step.enters(&late), "the writer comes first");
+    let refused = step.ask(&simulated::acquire(&late));
+    let Acquired::Refused { holder, free_in, .. } = refused else { panic!("the writer is first") };
+    assert_eq!((holder, free_in), (None, None), "nobody has it");
+    let queued = step.ask(&simulated::enqueue(&reader(), 1, Some(PRESENT)));
+    let Enqueued::Waiting { holder, .. } = queued else { panic!("the writer is still first") };
+    assert_eq!(holder, None);
     assert!(step.enters(&second));
     step.ask(&simulated::release(Release::leaving(&wish), true));
     step.leaves(&second);

@@ -146,7 +146,7 @@ impl InQueue {
                 return Ok(Some(tenure.handed_over(sent, poller.callers())));
             }
             Ok(Enqueued::Waiting { holder, position }) => {
-                local_holder.learn(&engine, poller.local_queue(), Some(&holder));
+                local_holder.learn(&engine, poller.local_queue(), holder.as_deref());
                 (entry.since, entry.token_floor) = (sent, position.token_floor);
                 entry.is_disturbed = false;
                 self.plan_look(poller, entry, holder, position);
@@ -194,7 +194,7 @@ impl InQueue {
         &mut self,
         poller: &mut PollerContext,
         mut entry: QueueEntry,
-        holder: String,
+        holder: Option<String>,
         position: Position,
     ) {
         let now = poller.now();

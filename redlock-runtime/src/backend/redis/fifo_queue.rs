@@ -89,7 +89,7 @@ impl<S: Source> FifoQueue for Route<S> {
             Ok(match answer.found.found {
                 Rotated::Passed { holder, position } => {
                     core.handovers.look_again(&held.key, &held.owner, CLAIM_WINDOW);
-                    let position = with_signals(self, &holder, position);
+                    let position = with_signals(self, holder.as_deref(), position);
                     Rotated::Passed { holder, position }
                 }
                 rotated => rotated,
@@ -111,7 +111,7 @@ async fn send<S: Source>(
     core.heard_time(answer.found.micros, answer.sent);
     Ok(match answer.found.found {
         Enqueued::Waiting { holder, position } => {
-            let position = with_signals(route, &holder, position);
+            let position = with_signals(route, holder.as_deref(), position);
             Enqueued::Waiting { holder, position }
         }
         Enqueued::Unknown => {
@@ -126,8 +126,9 @@ async fn send<S: Source>(
 
 /// A waiter is signalled as long as this client listens, and if the holder is a client of this
 /// library: other clients send no signal when they release.
-fn with_signals<S: Source>(route: &Route<S>, holder: &str, position: Position) -> Position {
-    let is_ours = Owner::is_likely(holder) || group_of(holder).is_some();
+fn with_signals<S: Source>(route: &Route<S>, holder: Option<&str>, position: Position) -> Position {
+    let is_ours =
+        holder.is_some_and(|holder| Owner::is_likely(holder) || group_of(holder).is_some());
     let is_signalled = position.is_signalled && route.core.registry.is_heard() && is_ours;
     Position { is_signalled, ..position }
 }

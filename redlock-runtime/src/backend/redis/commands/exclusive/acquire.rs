@@ -45,7 +45,7 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
 fn refusal(value: &Value) -> Option<Timed<Acquired>> {
     let Value::Array(items) = value else { return None };
     let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else { return None };
-    let found = Acquired::refused(replies::holder(holder)?, replies::free_in(*millis));
+    let found = Acquired::refused(replies::holder(*millis, holder)?, replies::free_in(*millis));
     Some(Timed { found, micros: text(time)?.parse().ok()? })
 }
 

@@ -36,9 +36,9 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Enqueued>> {
         [Value::Int(1), first, last, Value::Int(micros)] => {
             (Enqueued::Granted(fencing_tokens(first, last)?), micros)
         }
-        [Value::Int(0), millis, holder, Value::Int(micros), ahead, is_signalled] => {
-            let position = position(millis, ahead, is_signalled, *micros)?;
-            (Enqueued::Waiting { holder: replies::holder(holder)?, position }, micros)
+        [Value::Int(0), Value::Int(millis), holder, Value::Int(micros), ahead, is_signalled] => {
+            let position = position(*millis, ahead, is_signalled, *micros)?;
+            (Enqueued::Waiting { holder: replies::holder(*millis, holder)?, position }, micros)
         }
         [Value::Int(2), Value::Int(micros)] => (Enqueued::Unknown, micros),
         _ => return None,
@@ -67,7 +67,7 @@ mod tests {
         let queued = |free_in| {
             let holder = "web-3:x".to_owned();
             Some(Timed {
-                found: Enqueued::Waiting { holder, position: position(free_in) },
+                found: Enqueued::Waiting { holder: Some(holder), position: position(free_in) },
                 micros: 17,
             })
         };

@@ -32,9 +32,19 @@ fn fencing_token(value: &Value) -> Option<FencingToken> {
     FencingToken::new(text(value)?.parse().ok()?)
 }
 
-/// The holder of a lock, for those who wait: its owner value, or the group that the marker of a
-/// shared kind stands for, with the number of its members or without.
-pub(in crate::backend::redis::commands) fn holder(value: &Value) -> Option<String> {
+/// What `PTTL` says of a key that does not exist.
+const NO_KEY: i64 = -2;
+
+/// The holder of a lock that is refused: its owner value, or the group that the marker of a shared
+/// kind stands for, with the number of its members or without. `Some(None)`: nobody holds it, and
+/// somebody else comes first. `millis`: what is left of the lease.
+pub(in crate::backend::redis::commands) fn holder(
+    millis: i64,
+    value: &Value,
+) -> Option<Option<String>> {
+    if millis == NO_KEY {
+        return Some(None);
+    }
     let text = text(value)?;
     let (marker, count) = match text.split_once(' ') {
         Some((marker, count)) => (marker, Some(count.parse())),
@@ -43,11 +53,11 @@ pub(in crate::backend::redis::commands) fn holder(value: &Value) -> Option<Strin
     let kind = [Kind::Read, Kind::Permits(NonZeroU32::MIN)]
         .into_iter()
         .find(|kind| words::marker(*kind) == marker);
-    Some(match (kind, count.transpose()) {
+    Some(Some(match (kind, count.transpose()) {
         (Some(kind), Ok(count)) => shown_group(kind, count),
         // An owner value begins with the name of its client, which may be any text.
         _ => text,
-    })
+    }))
 }
 
 /// When a holder's lease ends; `None`: its key has no expiry.
@@ -57,13 +67,13 @@ pub(in crate::backend::redis::commands) fn free_in(millis: i64) -> Option<Durati
 
 /// A position in the queue. Fencing tokens are never below the server's time, in microseconds.
 pub(in crate::backend::redis::commands) fn position(
-    millis: &Value,
+    millis: i64,
     ahead: &Value,
     is_signalled: &Value,
     micros: i64,
 ) -> Option<Position> {
-    let (Value::Int(millis), Value::Int(ahead)) = (millis, ahead) else { return None };
-    let free_in = free_in(*millis);
+    let Value::Int(ahead) = ahead else { return None };
+    let free_in = free_in(millis);
     let ahead = u32::try_from(*ahead).ok()?;
     let token_floor = FencingToken::new(u64::try_from(micros).ok()?)?;
     Some(Position { free_in, ahead, is_signalled: *is_signalled == Value::Int(1), token_floor })

@@ -42,9 +42,9 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Rotated>> {
         [Value::Int(1), first, last, Value::Int(micros)] => {
             (Rotated::Kept(fencing_tokens(first, last)?), micros)
         }
-        [Value::Int(2), millis, holder, Value::Int(micros), ahead, is_signalled] => {
-            let position = position(millis, ahead, is_signalled, *micros)?;
-            (Rotated::Passed { holder: replies::holder(holder)?, position }, micros)
+        [Value::Int(2), Value::Int(millis), holder, Value::Int(micros), ahead, is_signalled] => {
+            let position = position(*millis, ahead, is_signalled, *micros)?;
+            (Rotated::Passed { holder: replies::holder(*millis, holder)?, position }, micros)
         }
         [Value::Int(0), Value::Int(micros)] => (Rotated::Lost(Found::Gone), micros),
         [Value::Int(-1), Value::Int(micros)] => (Rotated::Lost(Found::Stolen), micros),
