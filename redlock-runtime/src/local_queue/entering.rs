@@ -11,7 +11,7 @@ use crate::thread_exit::Unsent;
 
 impl QueueHandle {
     /// Counts the caller as a waiter; `None`: there are too many.
-    pub(crate) fn wait(&self) -> Option<Counted> {
+    pub(crate) fn count_waiter(&self) -> Option<Counted> {
         let (waiting, before) = Counted::one_more(&self.shared.waiting);
         (before < self.shared.max_waiters).then_some(waiting)
     }

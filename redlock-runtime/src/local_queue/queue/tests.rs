@@ -135,10 +135,10 @@ fn whoever_leaves_last_leaves_nothing_behind() {
 fn waiters_are_bounded_and_counted_back() {
     let queues = LocalQueues::new(1);
     let handle = queues.join(&key("a"), Kind::Exclusive, None);
-    let waiting = handle.wait().unwrap();
-    assert!(handle.wait().is_none());
+    let waiting = handle.count_waiter().unwrap();
+    assert!(handle.count_waiter().is_none());
     drop(waiting);
-    assert!(handle.wait().is_some());
+    assert!(handle.count_waiter().is_some());
 }
 
 #[test]
