@@ -145,7 +145,8 @@ pub(crate) trait QuorumMember: LockBackend {
     fn clock_offset(&self) -> Option<ClockOffset>;
 
     /// Reads the founders of the group of nodes that this one belongs to (`quorum/founders.rs`),
-    /// after `offer` was written. Connects if necessary.
+    /// after `offer` was written. Connects if necessary. An error if the offer is for another
+    /// process than the one that answers.
     fn founders<'a>(
         &'a self,
         key: &'a str,
@@ -157,6 +158,9 @@ pub(crate) trait QuorumMember: LockBackend {
 /// A list of founders to be written on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundersOffer {
+    /// The process that the list is for: on another one it would be false evidence, so that it is
+    /// not written there. `None`: no process was met yet, and the list is evidence for none.
+    pub(crate) run_id: Option<Arc<str>>,
     pub(crate) founders: String,
     /// For how long the list shall live, or the one that is there already.
     pub(crate) life: Duration,

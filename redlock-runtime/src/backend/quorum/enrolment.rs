@@ -130,11 +130,13 @@ impl RestartGuard {
             let offer = offered.map(|(founders, found)| {
                 let found = found[member.number].as_ref().and_then(|found| found.as_ref().ok());
                 let found = found.and_then(Option::as_deref);
-                let seen = self.seen(&member).unwrap_or_else(Seen::nothing);
+                let seen = self.seen(&member);
+                let run_id = seen.as_ref().map(|seen| Arc::clone(&seen.run_id));
+                let seen = seen.unwrap_or_else(Seen::nothing);
                 let is_founder = founders.names(&seen.run_id);
                 let founders = founders.update(found, &seen);
                 let replaces = !is_founder && found.is_some_and(|found| found != founders);
-                FoundersOffer { founders, life: self.life(), replaces }
+                FoundersOffer { run_id, founders, life: self.life(), replaces }
             });
             member.note_silence(true);
             Box::pin(async move {

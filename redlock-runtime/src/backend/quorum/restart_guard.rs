@@ -194,7 +194,8 @@ impl RestartGuard {
                     return Ok(found);
                 };
                 let founders = founders.update(found.as_deref(), &seen);
-                let offer = FoundersOffer { founders, life: guard.life(), replaces: true };
+                let run_id = Some(seen.run_id);
+                let offer = FoundersOffer { run_id, founders, life: guard.life(), replaces: true };
                 member.backend.founders(key, Some(offer), within).await
             };
             if written.await.is_err() {

@@ -15,7 +15,7 @@ pub(crate) async fn call(
     offer: Option<&FoundersOffer>,
 ) -> RedisResult<(Option<String>, i64)> {
     let mut pipe = redis::pipe();
-    if let Some(FoundersOffer { founders, life, replaces }) = offer {
+    if let Some(FoundersOffer { founders, life, replaces, .. }) = offer {
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
         pipe.cmd("SET").arg(key).arg(founders).arg("PX").arg(life);
         if *replaces {
@@ -50,7 +50,8 @@ mod tests {
     use crate::backend::redis::connection::{Scripted, bulk};
 
     fn offer(replaces: bool) -> FoundersOffer {
-        FoundersOffer { founders: "a c".to_owned(), life: Duration::from_secs(2), replaces }
+        let (founders, life) = ("a c".to_owned(), Duration::from_secs(2));
+        FoundersOffer { run_id: None, founders, life, replaces }
     }
 
     const TIME: &str = "*2\r\n$2\r\n17\r\n$1\r\n4";

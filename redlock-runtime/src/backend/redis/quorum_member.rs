@@ -10,7 +10,10 @@ use super::commands::{Deadline, Failure, connect, no_reply};
 use super::connection::{Source, diagnose};
 use super::founders;
 use super::node::RedisNode;
-use crate::backend::{ClockOffset, Fault, FoundersOffer, MemorySince, QuorumMember, Reply};
+use crate::backend::{
+    ClockOffset, Fault, FoundersOffer, MemorySince, QuorumMember, Reply, process,
+};
+use crate::error::{NodeError, NodeErrorKind};
 
 impl<S: Source> QuorumMember for RedisNode<S> {
     fn name(&self) -> &str {
@@ -42,6 +45,14 @@ impl<S: Source> QuorumMember for RedisNode<S> {
             let fault = |failure| Fault::from(core.health.failed(failure, begun));
             let deadline = Deadline::after(within);
             let mut loan = connect(&core.name, calls, &deadline).await.map_err(fault)?;
+            // The offer was made before this connection, which may have met another process.
+            if let Some(run_id) = offer.as_ref().and_then(|offer| offer.run_id.as_deref()) {
+                let met = loan.connection.met().run_id.as_deref();
+                let known = self.memory_since().map(|memory_since| memory_since.run_id);
+                if met != Some(process(run_id)) || known.as_deref() != Some(run_id) {
+                    return Err(another_process(&core.name));
+                }
+            }
             let sent = CLOCK.now();
             let asked = founders::call(&mut loan.connection, key, offer.as_ref());
             match timeout_at(deadline.end, asked).await {
@@ -70,31 +81,45 @@ impl<S: Source> QuorumMember for RedisNode<S> {
     }
 }
 
+/// The list of founders is to be made anew, for the process that answers now.
+fn another_process(node: &str) -> Fault {
+    let message = "the server was restarted, or another one has its address, while it was to be \
+                   told with which servers its group began";
+    Fault::known(vec![NodeError::new(node, NodeErrorKind::Quarantined, message)])
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::collections::VecDeque;
 
     use deadpool_redis::redis::aio::ConnectionLike;
-    use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+    use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
     use super::*;
     use crate::backend::redis::NodeOptions;
-    use crate::error::NodeErrorKind;
+    use crate::mutex::Mutex;
 
-    /// Answers GET and TIME; a connection that is `mute` answers nothing.
-    #[derive(Clone)]
+    /// Says who it is, knows no list before it is asked for one beside its TIME, and notes what is
+    /// written. A connection that is `mute` does not answer the latter.
+    #[derive(Debug, Clone)]
     struct Server {
+        info: &'static str,
         is_mute: bool,
+        written: Arc<Mutex<Vec<String>>>,
     }
 
     impl ConnectionLike for Server {
-        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
-            Box::pin(std::future::pending())
+        fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+            let answer = match command.args_iter().next() {
+                Some(Arg::Simple(b"INFO")) => Value::BulkString(self.info.into()),
+                _ => Value::Nil,
+            };
+            Box::pin(async { Ok(answer) })
         }
 
         fn req_packed_commands<'a>(
             &'a mut self,
-            _: &'a Pipeline,
+            pipeline: &'a Pipeline,
             _: usize,
             _: usize,
         ) -> RedisFuture<'a, Vec<Value>> {
@@ -102,8 +127,21 @@ mod tests {
                 return Box::pin(std::future::pending());
             }
             let part = |text: &str| Value::BulkString(text.into());
-            let time = Value::Array(vec![part("17"), part("4")]);
-            let answers = vec![part("a b"), time];
+            let answer = |command: &Cmd| {
+                let mut words = command.args_iter().map(|word| match word {
+                    Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+                    other => format!("{other:?}"),
+                });
+                match words.next().as_deref() {
+                    Some("TIME") => Value::Array(vec![part("17"), part("4")]),
+                    Some("SET") => {
+                        self.written.lock().push(words.collect::<Vec<_>>().join(" "));
+                        Value::Okay
+                    }
+                    _ => part("a b"),
+                }
+            };
+            let answers = pipeline.cmd_iter().map(answer).collect();
             Box::pin(async { Ok(answers) })
         }
 
@@ -112,28 +150,76 @@ mod tests {
         }
     }
 
-    /// Its first connection falls silent, as behind a router that has lost it.
-    #[derive(Default)]
-    struct FirstFallsSilent(AtomicU32);
+    /// Its first connections fall silent, as behind a router that has lost them. Each leads to the
+    /// next server; one that began later leads to the last one.
+    struct InTurn {
+        servers: Mutex<VecDeque<Server>>,
+        written: Arc<Mutex<Vec<String>>>,
+    }
 
-    impl Source for FirstFallsSilent {
-        type Connection = Server;
-
-        async fn connect(&self) -> RedisResult<Server> {
-            Ok(Server { is_mute: self.0.fetch_add(1, Ordering::Relaxed) == 0 })
+    impl InTurn {
+        fn new<const N: usize>(infos: [&'static str; N]) -> Self {
+            let written = Arc::default();
+            let server = |(number, info)| Server {
+                info,
+                is_mute: number + 1 < N,
+                written: Arc::clone(&written),
+            };
+            let servers = infos.into_iter().enumerate().map(server).collect();
+            Self { servers: Mutex::new(servers), written }
         }
     }
 
+    impl Source for InTurn {
+        type Connection = Server;
+
+        async fn connect(&self) -> RedisResult<Server> {
+            let mut servers = self.servers.lock();
+            let last = servers.len() == 1;
+            let next = if last { servers.front().cloned() } else { servers.pop_front() };
+            Ok(next.expect("there is one server at least"))
+        }
+    }
+
+    const WITHIN: Duration = Duration::from_secs(1);
+
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_does_not_tell_the_founders_is_given_up() {
-        let source = FirstFallsSilent::default();
+        let source = InTurn::new(["", ""]);
         let node = RedisNode::new("n".to_owned(), source, NodeOptions::default());
-        let within = Duration::from_secs(1);
-        let fault = node.founders("f", None, within).await.unwrap_err();
+        let fault = node.founders("f", None, WITHIN).await.unwrap_err();
         assert_eq!(fault.nodes[0].kind(), NodeErrorKind::NoReply);
         assert!(node.route.core.health.is_silent(), "operators are told");
-        let founders = node.founders("f", None, within).await.unwrap();
+        let founders = node.founders("f", None, WITHIN).await.unwrap();
         assert_eq!(founders.as_deref(), Some("a b"));
         assert!(!node.route.core.health.is_silent());
+    }
+
+    /// A list of founders without a witness says of each of them that it was not restarted.
+    #[tokio::test(start_paused = true)]
+    async fn a_list_for_one_process_is_not_written_on_the_next_one() {
+        const PROMOTED: &str = "run_id:a\r\nmaster_replid:h\r\nmaster_replid2:a0";
+        for (info, is_same) in [("run_id:a", true), ("run_id:b", false), (PROMOTED, false)] {
+            let source = InTurn::new(["run_id:a", info]);
+            let written = Arc::clone(&source.written);
+            let founders_key = Some("f".into());
+            let options = NodeOptions { founders_key, ..NodeOptions::default() };
+            let node = RedisNode::new("n".to_owned(), source, options);
+            assert!(node.founders("f", None, WITHIN).await.is_err());
+            let run_id = node.memory_since().map(|memory_since| memory_since.run_id);
+            assert_eq!(run_id.as_deref(), Some("a"));
+            let (founders, life) = ("a c".to_owned(), WITHIN);
+            let offer = FoundersOffer { run_id, founders, life, replaces: false };
+            let answer = node.founders("f", Some(offer.clone()), WITHIN).await;
+            assert_eq!(answer.is_ok(), is_same, "{info}: {answer:?}");
+            assert_eq!(written.lock().len(), usize::from(is_same), "{info}");
+            if let Err(fault) = answer {
+                assert_eq!(fault.nodes[0].kind(), NodeErrorKind::Quarantined);
+                assert!(!fault.is_unknown && !fault.is_final, "{fault:?}");
+            }
+            // What proves nothing is for any process.
+            let offer = FoundersOffer { run_id: None, ..offer };
+            assert!(node.founders("f", Some(offer), WITHIN).await.is_ok());
+        }
     }
 }
