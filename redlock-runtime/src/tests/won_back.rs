@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::fake::{Fake, Fate, SECOND};
 use super::quorum::{DOWN, held, later, nodes, on, quorum};
+use super::restart_guard::{self, group, started};
 use crate::backend::{Acquired, Claim, FencingTokens, Found, LockBackend, Quorum, Release};
 use crate::client::Redlock;
 use crate::guard::LockGuard;
@@ -21,13 +22,19 @@ const EXPIRE: Duration = Duration::from_secs(10);
 /// Three nodes, the last of which did not answer the acquire of the lock, though it answers now.
 async fn with_one_in_doubt(fate: Fate) -> (Vec<Arc<Fake>>, Redlock, LockGuard) {
     let nodes = nodes(3);
+    let redlock = on(&nodes);
+    let guard = acquired_in_doubt(&nodes, &redlock, fate).await;
+    (nodes, redlock, guard)
+}
+
+/// The last node does not answer the acquire.
+async fn acquired_in_doubt(nodes: &[Arc<Fake>], redlock: &Redlock, fate: Fate) -> LockGuard {
     nodes[2].loses_clean_ups();
     nodes[2].next_acquires([fate]);
-    let redlock = on(&nodes);
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     tokio::time::sleep(SECOND).await;
     redlock.lock("other").acquire().await.unwrap().release().await.unwrap();
-    (nodes, redlock, guard)
+    guard
 }
 
 fn claim_of(owner: Owner) -> Claim {
@@ -60,6 +67,21 @@ async fn a_node_whose_clean_up_is_never_answered_counts_in_a_later_renewal() {
         later().await;
         assert_eq!(held(&nodes, "k"), 0);
     }
+}
+
+/// What stands there is the vote of the other address.
+#[tokio::test(start_paused = true)]
+async fn an_address_that_leads_to_another_server_of_the_group_is_not_won_back() {
+    let nodes = group(3).await;
+    let redlock = restart_guard::client(&nodes);
+    let guard = acquired_in_doubt(&nodes, &redlock, Fate::LostReply).await;
+    started(&nodes[2], "run1", SECOND);
+    nodes[2].take_log();
+    tokio::time::sleep(EXPIRE).await;
+    assert!(guard.renewals() > 0);
+    assert_eq!(nodes[2].store.owner("k").as_deref(), Some(guard.owner()));
+    let log = nodes[2].take_log();
+    assert!(log.iter().all(|line| line.starts_with("renew ")), "{log:?}");
 }
 
 /// An owner value of which an acquire had no answer is not used again, either.

@@ -225,10 +225,14 @@ impl Quorum {
     /// still arrive, the node is first released under the former owner value, which is not used
     /// again, and then asked under a fresh one.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
-        let Some(WinBack { owner, former }) = self.grants.ask_again(&claim.owner, member) else {
+        let member = Arc::clone(&self.members[member]);
+        // What is released on its server would be the vote of the earlier node.
+        if member.twin(&self.members).is_some() {
             return;
-        };
-        let (member, grants) = (Arc::clone(&self.members[member]), Arc::clone(&self.grants));
+        }
+        let again = self.grants.ask_again(&claim.owner, member.number);
+        let Some(WinBack { owner, former }) = again else { return };
+        let grants = Arc::clone(&self.grants);
         let guard = self.guard.clone();
         tokio::spawn(async move {
             if let Some(former) = former {
