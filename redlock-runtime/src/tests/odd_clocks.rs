@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::fake::{Fake, Fate, SECOND};
 use super::restart_guard::{client, group, started, touch};
+use crate::backend::{Cause, MemorySince};
 use crate::client::Redlock;
+use crate::clock::Clock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 
@@ -140,4 +142,32 @@ async fn a_node_that_does_not_tell_its_time_has_no_vote() {
     // Nor does it count in a renewal.
     tokio::time::sleep(2 * EXPIRE).await;
     assert!(guard.check().is_err());
+}
+
+/// The next client may begin at once, when the clock is right again, and cannot see the jump.
+#[tokio::test(start_paused = true)]
+async fn how_long_a_restarted_server_was_watched_is_noted_anew_when_its_clock_jumps() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    let now = Clock::Tokio.now();
+    nodes[1].recalls(MemorySince::new("run1b".into(), now, Cause::Restarted));
+    for seen in [0, 3_600_000] {
+        touch(&redlock).await;
+        tokio::time::sleep(SECOND).await;
+        let founders = nodes[1].founders().unwrap();
+        assert!(founders.contains(&format!(" run1b={seen} ")), "{seen}: {founders}");
+        tokio::time::sleep(3599 * SECOND).await;
+    }
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    nodes[1].doubted(Clock::Tokio.now(), Cause::ClockJumped(60_000));
+    touch(&redlock).await;
+    tokio::time::sleep(MILLI).await;
+    let founders = nodes[1].take_founders().unwrap();
+    assert!(founders.contains(" run1b=0 "), "{founders}");
+    // Once for each jump.
+    touch(&redlock).await;
+    tokio::time::sleep(MILLI).await;
+    assert_eq!(nodes[1].founders(), None);
 }

@@ -109,7 +109,8 @@ impl RestartGuard {
             else {
                 continue;
             };
-            member.takes_founders(&memory_since.run_id, now, founders::RENEW_EVERY, self.longest());
+            let (run_id, pause) = (&memory_since.run_id, founders::RENEW_EVERY);
+            member.takes_founders(run_id, None, now, pause, self.longest());
         }
         Ok(Founders::agreed(texts(&written)).unwrap_or(founders))
     }

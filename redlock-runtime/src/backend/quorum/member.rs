@@ -45,6 +45,8 @@ struct GuardMemory {
 struct Written {
     /// The server process that got the list.
     run_id: Arc<str>,
+    /// Since when the list says that it remembers its leases; `None`: it is a founder.
+    since: Option<Moment>,
     /// When it is to be renewed.
     until: Moment,
     /// The longest lease that the list outlives.
@@ -180,23 +182,27 @@ impl Member {
     }
 
     /// Is the list of founders to be written on this process? It counts as written then, until it
-    /// is due again.
+    /// is due again: at once, if the process is doubted `since` later.
     pub(crate) fn takes_founders(
         &self,
         run_id: &Arc<str>,
+        since: Option<Moment>,
         now: Moment,
         pause: Duration,
         longest: Duration,
     ) -> bool {
         let written = &mut self.memory.lock().written;
         let stands = written.as_ref().is_some_and(|written| {
-            written.run_id == *run_id && now < written.until && longest <= written.longest
+            written.run_id == *run_id
+                && since <= written.since
+                && now < written.until
+                && longest <= written.longest
         });
         if !stands {
             // Leases that follow are often a little longer than the last one.
             let longest = longest.max(founders::RENEW_EVERY) * 2;
             let run_id = Arc::clone(run_id);
-            *written = Some(Written { run_id, until: now.plus(pause), longest });
+            *written = Some(Written { run_id, since, until: now.plus(pause), longest });
         }
         !stands
     }

@@ -177,9 +177,11 @@ impl RestartGuard {
         // The note is written again when the vote is due: the next client may not live until the
         // pause is over.
         let due = self.forgotten_leases_end(now.minus(seen.known_for)).since(now);
-        let pause = founders::pause(seen.watched_for, founders.names(&seen.run_id));
+        let is_founder = founders.names(&seen.run_id);
+        let pause = founders::pause(seen.watched_for, is_founder);
         let pause = if due.is_zero() { pause } else { pause.min(due) };
-        if !member.takes_founders(&seen.run_id, now, pause, self.longest()) {
+        let since = member.memory_since().filter(|_| !is_founder).map(|known| known.since);
+        if !member.takes_founders(&seen.run_id, since, now, pause, self.longest()) {
             return;
         }
         let (guard, member, founders) = (Arc::clone(self), Arc::clone(member), founders.clone());
