@@ -80,6 +80,12 @@ pub mod __operator {
         crate::client::check_prefix(prefix)
     }
 
+    /// Was a lease of the whole `expire` confirmed? A lock that was handed over has a shorter one
+    /// until it is claimed, also where `max_renew` allows no renewal.
+    pub fn is_claimed(lease: &crate::Lease) -> bool {
+        lease.hold().is_claimed()
+    }
+
     /// The URLs in a list, as in `REDLOCK_URLS`.
     pub fn split_urls(list: &str) -> Vec<String> {
         crate::environment::split(list)

@@ -8,16 +8,19 @@ use super::moment::Moment;
 /// bounds. A lock that was handed over begins with a short lease, which is made full soon.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// The longest grace while a lock that was handed over is not claimed: its lease lasts a second, of
+/// which two tries of the claim need the most part.
+const UNCLAIMED_GRACE: Duration = Duration::from_millis(160);
 
 /// What is known of the lease.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Condition {
     /// Lost.
     pub(super) is_over: bool,
-    /// A renewal was not confirmed.
-    pub(super) is_uncertain: bool,
-    /// There will be no more renewals.
-    pub(super) is_used_up: bool,
+    /// A renewal was not confirmed, or there will be no more renewals.
+    pub(super) is_ending: bool,
+    /// The lock was handed over for a moment; its full lease was asked for, and not confirmed yet.
+    pub(super) is_unclaimed: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -56,9 +59,10 @@ impl Deadline {
         if let Some(kill_at) = self.kill_at {
             return if now >= kill_at { Verdict::Kill } else { Verdict::GoOn };
         }
-        let is_near = now >= self.until.minus(self.grace);
-        let is_ending = lease.is_uncertain || lease.is_used_up;
-        if !(lease.is_over || now >= self.until || is_near && is_ending) {
+        let shortened = lease.is_unclaimed.then_some(UNCLAIMED_GRACE);
+        let grace = shortened.map_or(self.grace, |most| most.min(self.grace));
+        let is_near = now >= self.until.minus(grace);
+        if !(lease.is_over || now >= self.until || is_near && lease.is_ending) {
             return Verdict::GoOn;
         }
         self.terminate(now)
@@ -85,10 +89,9 @@ mod tests {
     use super::*;
 
     const START: Moment = Moment(1_000_000_000_000);
-    const HELD: Condition = Condition { is_over: false, is_uncertain: false, is_used_up: false };
+    const HELD: Condition = Condition { is_over: false, is_ending: false, is_unclaimed: false };
     const LOST: Condition = Condition { is_over: true, ..HELD };
-    const UNCERTAIN: Condition = Condition { is_uncertain: true, ..HELD };
-    const USED_UP: Condition = Condition { is_used_up: true, ..HELD };
+    const ENDING: Condition = Condition { is_ending: true, ..HELD };
 
     fn at(millis: u64) -> Moment {
         START.plus(Duration::from_millis(millis))
@@ -117,17 +120,15 @@ mod tests {
         assert_eq!(deadline().judge(at(26_000), LOST), terminate(2_000));
         assert_eq!(deadline().judge(at(28_000), LOST), Verdict::Kill);
         assert_eq!(deadline().judge(at(28_000), HELD), Verdict::Kill);
-        assert_eq!(deadline().judge(at(99_000), UNCERTAIN), Verdict::Kill);
+        assert_eq!(deadline().judge(at(99_000), ENDING), Verdict::Kill);
     }
 
     #[test]
     fn a_lease_that_nobody_confirms_ends_with_the_whole_grace() {
-        for lease in [UNCERTAIN, USED_UP] {
-            let mut deadline = deadline();
-            assert_eq!(deadline.judge(at(22_999), lease), Verdict::GoOn);
-            assert_eq!(deadline.judge(at(23_000), lease), terminate(5_000));
-            assert_eq!(deadline.judge(at(28_000), lease), Verdict::Kill);
-        }
+        let mut deadline = deadline();
+        assert_eq!(deadline.judge(at(22_999), ENDING), Verdict::GoOn);
+        assert_eq!(deadline.judge(at(23_000), ENDING), terminate(5_000));
+        assert_eq!(deadline.judge(at(28_000), ENDING), Verdict::Kill);
     }
 
     #[test]
@@ -141,9 +142,23 @@ mod tests {
     #[test]
     fn a_renewal_that_comes_after_sigterm_does_not_take_it_back() {
         let mut deadline = deadline();
-        assert_eq!(deadline.judge(at(23_000), UNCERTAIN), terminate(5_000));
+        assert_eq!(deadline.judge(at(23_000), ENDING), terminate(5_000));
         deadline.extend(at(52_000));
         assert_eq!(deadline.judge(at(28_000), HELD), Verdict::Kill);
+    }
+
+    #[test]
+    fn a_lock_that_was_handed_over_has_time_to_be_claimed() {
+        let unclaimed = Condition { is_unclaimed: true, ..ENDING };
+        let mut deadline = Deadline::new(at(938), Duration::from_secs(5));
+        assert_eq!(deadline.judge(at(777), unclaimed), Verdict::GoOn, "the second try");
+        assert_eq!(deadline.judge(at(778), unclaimed), terminate(160));
+        let mut claimed = Deadline::new(at(938), Duration::from_secs(5));
+        assert_eq!(claimed.judge(at(777), unclaimed), Verdict::GoOn);
+        claimed.extend(at(28_000));
+        assert_eq!(claimed.judge(at(779), ENDING), Verdict::GoOn);
+        let short = Deadline::new(at(938), Duration::from_millis(100)).judge(at(800), unclaimed);
+        assert_eq!(short, Verdict::GoOn, "a grace that is shorter anyway");
     }
 
     #[test]

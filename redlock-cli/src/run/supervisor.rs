@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use redlock::__operator::is_claimed;
 use redlock::{LeaseState, LockGuard};
 use rustix::process::Signal;
 
@@ -116,24 +117,31 @@ impl Supervisor<'_> {
     fn look(&mut self) {
         self.phase.messages.say(Duration::ZERO);
         let now = Moment::now();
-        let (left, state) = (self.guard.remaining(), self.guard.state());
+        // What is left is asked for last: a renewal that is confirmed meanwhile has made it longer.
+        let (lease, left) = (self.condition(), self.guard.remaining());
         let until = now.plus(left);
-        let is_extended = state != LeaseState::Lost && until > self.deadline.until().plus(POLL);
+        let is_extended = !lease.is_over && until > self.deadline.until().plus(POLL);
         if is_extended && self.phase.killed.is_none() {
             self.deadline.extend(until);
             self.watchdog.until(until);
         }
-        let lease = Condition {
-            is_over: state == LeaseState::Lost,
-            is_uncertain: state == LeaseState::Uncertain,
-            is_used_up: self.max_renew.is_some_and(|most| self.guard.renewals() >= most),
-        };
         match self.deadline.judge(now, lease) {
             Verdict::GoOn => self.end_rest(now),
             Verdict::Terminate(grace) => {
                 self.lost(&format!("the command gets SIGTERM, and SIGKILL in {}", show(grace)));
             }
             Verdict::Kill => self.kill(now),
+        }
+    }
+
+    fn condition(&self) -> Condition {
+        let (state, is_claimed) = (self.guard.state(), is_claimed(self.guard.lease()));
+        let is_at_limit = self.max_renew.is_some_and(|most| self.guard.renewals() >= most);
+        Condition {
+            is_over: state == LeaseState::Lost,
+            // The claim is no renewal.
+            is_ending: state == LeaseState::Uncertain || is_claimed && is_at_limit,
+            is_unclaimed: !is_claimed,
         }
     }
 

@@ -6,6 +6,7 @@ mod operators;
 mod operators_kinds;
 mod pace;
 mod release;
+mod run_claim;
 mod run_codes;
 #[cfg(target_os = "linux")]
 mod run_descendants;

@@ -32,6 +32,11 @@ impl Hold {
         if self.is_forked() { 0 } else { self.ledger.lock().renewals }
     }
 
+    /// Was a full lease confirmed? A lock that was handed over has to be claimed for that.
+    pub(crate) fn is_claimed(&self) -> bool {
+        !self.is_forked() && self.ledger.lock().is_claimed(&self.terms)
+    }
+
     pub(crate) fn held_for(&self) -> Duration {
         if self.is_forked() {
             return Duration::ZERO;
