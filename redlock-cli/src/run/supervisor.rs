@@ -94,6 +94,8 @@ impl Supervisor<'_> {
                 self.changed(change);
             }
         }
+        // The last ones that were killed: until they are reaped, their groups are not empty.
+        while self.change()?.is_some() {}
         let had_terminal = self.terminal.take_back(self.group.id());
         self.phase.messages.say(PATIENCE);
         self.watchdog.end();

@@ -5,20 +5,24 @@ use std::io::{self, IsTerminal};
 
 use nix::sys::signal::{SigSet, Signal as Masked};
 use nix::unistd::{getpgid, getpgrp, getppid, getsid};
-use rustix::process::{Pid, Signal, kill_current_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_current_process_group, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// The terminal of this session, if there is one.
 #[derive(Debug)]
 pub(super) struct Terminal {
     device: Option<File>,
+    /// It was given to the command. What that starts may have it since.
+    is_given: bool,
 }
 
 impl Terminal {
     /// Processes that this thread starts from here on would inherit a blocked signal.
     pub(super) fn open() -> Self {
         use_from_background();
-        Self { device: File::options().read(true).write(true).open("/dev/tty").ok() }
+        let device = File::options().read(true).write(true).open("/dev/tty").ok();
+        Self { device, is_given: false }
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -36,21 +40,34 @@ impl Terminal {
         self.foreground().is_some() && self.foreground() == own_group()
     }
 
-    /// Makes a process group the foreground one.
-    pub(super) fn give(&self, group: Pid) {
+    /// Makes the group of the command the foreground one.
+    pub(super) fn give(&mut self, group: Pid) {
+        self.is_given = true;
+        self.set_foreground(group);
+    }
+
+    /// Takes the terminal back from the group of the command, or from a group without processes:
+    /// a job of the command, which has ended with it. Whether the group of the command had it.
+    pub(super) fn take_back(&mut self, group: Pid) -> bool {
+        let foreground = self.foreground();
+        let had_it = foreground == Some(group);
+        let is_empty = |group| test_kill_process_group(group) == Err(Errno::SRCH);
+        // What this process has not given away, its shell may be about to take back.
+        let is_free = self.is_given && foreground.is_some_and(is_empty);
+        self.is_given = false;
+        if (had_it || is_free)
+            && let Some(own) = own_group()
+        {
+            self.set_foreground(own);
+        }
+        had_it
+    }
+
+    fn set_foreground(&self, group: Pid) {
         if let Some(device) = &self.device {
             // The terminal may be gone.
             let _ = tcsetpgrp(device, group);
         }
-    }
-
-    /// Takes the terminal back from a group. Whether it had it.
-    pub(super) fn take_back(&self, group: Pid) -> bool {
-        let had_it = self.foreground() == Some(group);
-        if had_it && let Some(own) = own_group() {
-            self.give(own);
-        }
-        had_it
     }
 
     fn foreground(&self) -> Option<Pid> {

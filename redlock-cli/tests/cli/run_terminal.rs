@@ -1,7 +1,7 @@
 //! `redlock run` in a script at a terminal: Ctrl-C ends the script as well.
 
 use fault_kit::{Server, eventually, unique_prefix};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Marks, SOON, gone};
 use crate::terminal::{CTRL_C, Terminal};
@@ -53,4 +53,34 @@ async fn ctrl_c_that_the_command_handles_is_its_own_affair() {
     terminal.press(CTRL_C);
     terminal.shows("went on with 7").await;
     assert_eq!(terminal.ended_by().await, None);
+}
+
+/// The keyboard belongs to a job of the command then, which is gone.
+#[tokio::test]
+async fn the_terminal_is_taken_back_after_a_shell_that_was_killed_with_its_job() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    // In the job: `$PPID` is redlock, which stands still until both are over, and `$$` the shell.
+    let job = r"echo $PPID $$ \$\$ >pids; kill -STOP $PPID; kill -9 $$; kill -9 \$\$";
+    std::fs::write(marks.path().join("shell"), format!("sh -c \"{job}\"\n")).unwrap();
+    let line =
+        format!("$0 run --expire 120s -k {key} -- bash -m shell; read line; echo read $line");
+    let mut terminal =
+        Terminal::start(server, &marks, &["bash", "-c", &line, env!("CARGO_BIN_EXE_redlock")]);
+    let pids = marks.there("pids").await;
+    let [redlock, shell, job] = pids.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let is_over = |pid: &str| matches!(state(pid), None | Some('Z'));
+    let are_over = || async { is_over(shell) && is_over(job) && state(redlock) == Some('T') };
+    eventually(SOON, are_over).await;
+    let redlock = Pid::from_raw(redlock.parse().unwrap()).unwrap();
+    kill_process(redlock, Signal::CONT).unwrap();
+    terminal.press(b"hello\n");
+    terminal.shows("read hello").await;
+    assert_eq!(terminal.ended_by().await, None);
+}
+
+/// What a process does, as the letter in the table of processes.
+fn state(pid: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
 }
