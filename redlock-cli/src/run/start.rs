@@ -168,7 +168,6 @@ async fn under(
     grace: Duration,
     signals: &mut Signals,
 ) -> std::io::Result<Outcome> {
-    let until = Moment::now().plus(guard.remaining());
     let watchdog = Watchdog::start(guard.owner())?;
     let envs = [
         (KEY, guard.key().to_owned()),
@@ -177,6 +176,9 @@ async fn under(
     ];
     let descendants = Descendants::from_now(getpid());
     let group = Group::at_gate(words, &envs)?;
+    // The watchdog is told of this end first: not of one that the lease had before the start of two
+    // processes, which takes longer than a lock that was handed over lasts on a busy machine.
+    let until = Moment::now().plus(guard.remaining());
     let supervisor = Supervisor {
         guard,
         max_renew: args.max_renew,

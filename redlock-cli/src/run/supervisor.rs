@@ -72,11 +72,7 @@ impl Supervisor<'_> {
     pub(super) async fn supervise(mut self) -> io::Result<Outcome> {
         self.watchdog.guard(self.group.id());
         self.watchdog.until(self.deadline.until());
-        if self.terminal.is_for_command() {
-            self.terminal.give(self.group.id());
-        }
-        self.look();
-        self.signal(Signal::CONT);
+        self.begin();
         while !self.is_done() {
             let now = Moment::now();
             let next = self.deadline.next_look(now);
@@ -104,6 +100,21 @@ impl Supervisor<'_> {
         Ok(Outcome { end, is_lost: self.phase.is_lost })
     }
 
+    /// Lets the command begin, unless it would have to end at once.
+    fn begin(&mut self) {
+        let now = Moment::now();
+        if self.verdict(now) == Verdict::GoOn {
+            if self.terminal.is_for_command() {
+                self.terminal.give(self.group.id());
+            }
+            return self.signal(Signal::CONT);
+        }
+        self.phase.is_lost = true;
+        self.kill(now);
+        let why = self.why();
+        self.phase.messages.tell(format!("{why}; the command is not started"));
+    }
+
     fn is_done(&self) -> bool {
         let is_over = |killed: Moment| Moment::now() >= killed.plus(DYING);
         let is_empty = || self.group.is_empty() && !(self.phase.is_lost && self.has_descendants());
@@ -119,6 +130,17 @@ impl Supervisor<'_> {
     fn look(&mut self) {
         self.phase.messages.say(Duration::ZERO);
         let now = Moment::now();
+        match self.verdict(now) {
+            Verdict::GoOn => self.end_rest(now),
+            Verdict::Terminate(grace) => {
+                self.lost(&format!("the command gets SIGTERM, and SIGKILL in {}", show(grace)));
+            }
+            Verdict::Kill => self.kill(now),
+        }
+    }
+
+    /// What has to happen now, by the state of the lease.
+    fn verdict(&mut self, now: Moment) -> Verdict {
         // What is left is asked for last: a renewal that is confirmed meanwhile has made it longer.
         let (lease, left) = (self.condition(), self.guard.remaining());
         let until = now.plus(left);
@@ -127,13 +149,7 @@ impl Supervisor<'_> {
             self.deadline.extend(until);
             self.watchdog.until(until);
         }
-        match self.deadline.judge(now, lease) {
-            Verdict::GoOn => self.end_rest(now),
-            Verdict::Terminate(grace) => {
-                self.lost(&format!("the command gets SIGTERM, and SIGKILL in {}", show(grace)));
-            }
-            Verdict::Kill => self.kill(now),
-        }
+        self.deadline.judge(now, lease)
     }
 
     fn condition(&self) -> Condition {
@@ -149,16 +165,21 @@ impl Supervisor<'_> {
 
     fn lost(&mut self, what: &str) {
         self.phase.is_lost |= self.group.exit().is_none();
+        let why = self.why();
+        self.terminate();
+        self.phase.messages.tell(format!("{why}; {what}"));
+    }
+
+    /// Why the command cannot go on.
+    fn why(&self) -> String {
         let key = self.guard.key();
-        let why = match self.guard.check() {
+        match self.guard.check() {
             Err(error) => error.to_string(),
             Ok(()) if self.guard.state() == LeaseState::Uncertain => {
                 format!("no renewal of lock `{key}` was confirmed; is Redis reachable?")
             }
             Ok(()) => format!("the lease of lock `{key}` ends, and no renewals are left"),
-        };
-        self.terminate();
-        self.phase.messages.tell(format!("{why}; {what}"));
+        }
     }
 
     /// Asks the command to end; once the lock is lost, also what has left its group.

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::pace::Pace;
 use crate::support::{
-    Ended, Marks, SOON, STUBBORN, ended, full_pipe, gone, run, send, start, start_at, tool,
+    Ended, Marks, SOON, STUBBORN, ended, full_pipe, gone, program, run, send, start, start_at, tool,
 };
 
 /// A lease that is renewed; four seconds before its end.
@@ -277,6 +277,20 @@ async fn renewals_that_are_used_up() {
     assert_eq!(ended.code, 76, "{ended:?}");
     assert_eq!(marks.read("asked"), "asked", "there is time to end by itself");
     assert!(ended.stderr.contains("no renewals are left"), "{ended:?}");
+}
+
+/// It would begin though it has to end, and ignores that.
+#[tokio::test]
+async fn a_command_whose_lease_is_about_to_end_does_not_begin() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let lease = ["--expire", "1s", "--grace", "940ms", "--max-renew", "0"];
+    let ignoring = ["-c", "trap '' TERM; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_redlock"), "run"];
+    let words = [&ignoring[..], &lease, &["-k", &key, "touch", "ran"]].concat();
+    let mut shell = program("sh", &server.url_with_password(), &words);
+    let ended = ended(shell.current_dir(marks.path()).spawn().unwrap()).await;
+    assert_eq!((ended.code, marks.has("ran")), (76, false), "{ended:?}");
+    assert!(ended.stderr.contains("the command is not started"), "{ended:?}");
 }
 
 #[tokio::test]

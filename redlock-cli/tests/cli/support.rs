@@ -102,6 +102,10 @@ impl Marks {
         std::fs::write(self.file(name), "").unwrap();
     }
 
+    pub fn has(&self, name: &str) -> bool {
+        self.file(name).exists()
+    }
+
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.file(name)).unwrap_or_default().trim().to_owned()
     }
