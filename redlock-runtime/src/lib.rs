@@ -86,6 +86,11 @@ pub mod __operator {
         lease.hold().is_claimed()
     }
 
+    /// Was a lease lost by its time alone, without a renewal that could have found it lost earlier?
+    pub fn has_only_run_out(lease: &crate::Lease) -> bool {
+        lease.hold().has_only_run_out()
+    }
+
     /// The URLs in a list, as in `REDLOCK_URLS`.
     pub fn split_urls(list: &str) -> Vec<String> {
         crate::environment::split(list)

@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, test_kill_process_group,
-    wait, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group,
+    test_kill_process_group, wait, waitid, waitpid,
 };
 
 use super::{gate, program};
@@ -18,6 +18,8 @@ use crate::failure;
 pub(super) struct Group {
     id: Pid,
     exit: Option<Exit>,
+    /// No process was left. Another group may have the id from then on.
+    is_gone: bool,
 }
 
 /// How the command ended.
@@ -55,7 +57,7 @@ impl Group {
         command.arg(getpid().as_raw_nonzero().to_string()).args(words);
         command.envs(envs.iter().map(|(name, value)| (name, value)));
         let child = command.process_group(0).spawn()?;
-        let mut group = Self { id: Pid::from_child(&child), exit: None };
+        let mut group = Self { id: Pid::from_child(&child), exit: None, is_gone: false };
         let wait = || waitpid(Some(group.id), WaitOptions::UNTRACED);
         let status = rustix::io::retry_on_intr(wait)?;
         match status.and_then(|(_, status)| group.note(status)) {
@@ -73,18 +75,35 @@ impl Group {
         self.exit
     }
 
+    /// Is the command over, reaped or not, without having been killed meanwhile? A process that was
+    /// killed and is not reaped may be one that the watchdog ended.
+    pub(super) fn has_ended_by_itself(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = || waitid(WaitId::Pid(self.id), options).ok().flatten();
+        let killed = Some(Signal::KILL.as_raw());
+        self.exit.is_some() || ended().is_some_and(|status| status.terminating_signal() != killed)
+    }
+
     /// Sends a signal to all processes of the group. It is not an error if there are none.
-    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
-        match kill_process_group(self.id, signal) {
-            Err(Errno::SRCH) if self.exit.is_some() => Ok(()),
-            outcome => Ok(outcome?),
+    pub(super) fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        if self.is_gone {
+            return Ok(());
         }
+        let sent = kill_process_group(self.id, signal);
+        self.is_gone = self.is_none(sent);
+        if self.is_gone { Ok(()) } else { Ok(sent?) }
     }
 
     /// Has the command ended, and left no process of its group behind? A process that has ended
     /// counts until it is reaped: [`Self::change`] has to come first.
-    pub(super) fn is_empty(&self) -> bool {
-        self.exit.is_some() && test_kill_process_group(self.id) == Err(Errno::SRCH)
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.is_gone = self.is_gone || self.is_none(test_kill_process_group(self.id));
+        self.is_gone
+    }
+
+    /// Does the outcome of a signal show that no process of the group is left?
+    fn is_none(&self, sent: Result<(), Errno>) -> bool {
+        self.exit.is_some() && sent == Err(Errno::SRCH)
     }
 
     /// What has happened since this was asked last. Reaps every child of this process that has
@@ -129,3 +148,52 @@ fn adopt_orphans() {
 /// Elsewhere process 1 reaps.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn adopt_orphans() {}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_group_that_was_empty_gets_no_signal_any_more() {
+        let start = || Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let (mut first, mut other) = (start(), start());
+        let exit = Some(Exit::Code(0));
+        let mut group = Group { id: Pid::from_child(&first), exit, is_gone: false };
+        assert!(!group.is_empty());
+        group.signal(Signal::KILL).unwrap();
+        first.wait().unwrap();
+        group.signal(Signal::TERM).unwrap();
+        // Its id is in use again.
+        group.id = Pid::from_child(&other);
+        group.signal(Signal::KILL).unwrap();
+        let is_gone = group.is_empty();
+        let status = waitid(
+            WaitId::Pid(group.id),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
+        );
+        let is_alive = status.unwrap().is_none();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(is_alive && is_gone);
+    }
+
+    #[test]
+    fn a_command_ends_by_itself_unless_it_is_killed() {
+        let ended = |script: &str| {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let id = Pid::from_child(&child);
+            waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+            let group = |exit| Group { id, exit, is_gone: false };
+            let found = group(None).has_ended_by_itself();
+            let exit = Exit::Signal(Signal::KILL.as_raw());
+            assert!(group(Some(exit)).has_ended_by_itself(), "noted before the end of the lease");
+            child.wait().unwrap();
+            found
+        };
+        assert!(ended("exit 3"));
+        assert!(ended("kill -TERM $$"));
+        assert!(!ended("kill -KILL $$"));
+    }
+}

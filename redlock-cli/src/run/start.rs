@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::pin::pin;
 use std::time::Duration;
 
+use redlock::__operator::has_only_run_out;
 use redlock::{LockError, LockGuard, LostReason, Redlock, Released, Wait};
 use rustix::process::{Signal, getpid};
 use tokio::time::timeout;
@@ -203,7 +204,9 @@ async fn release(guard: LockGuard) -> bool {
         Ok(()) => (true, false),
         // Such a lease is watched to its end: the command was over before, as it was not ended.
         Err(LockError::Lost { reason, .. }) => {
-            (false, matches!(reason, LostReason::RenewalLimit | LostReason::Unreachable))
+            let is_unanswered = has_only_run_out(guard.lease());
+            let by_time = matches!(reason, LostReason::RenewalLimit | LostReason::Unreachable);
+            (false, is_unanswered || by_time)
         }
         Err(_) => (false, false),
     };

@@ -47,6 +47,8 @@ pub(super) struct Phase {
     /// The command was ended, since the lock was lost or could not be confirmed. This concerns all
     /// that has come from it, and not only its group.
     is_lost: bool,
+    /// No process of the group is left.
+    is_group_gone: bool,
     /// When the group was killed first.
     killed: Option<Moment>,
     /// When what the command left behind is sent SIGTERM.
@@ -109,17 +111,21 @@ impl Supervisor<'_> {
             }
             return self.signal(Signal::CONT);
         }
-        self.phase.is_lost = true;
+        self.note_loss();
         self.kill(now);
         let why = self.why();
         self.phase.messages.tell(format!("{why}; the command is not started"));
     }
 
-    fn is_done(&self) -> bool {
+    fn is_done(&mut self) -> bool {
         let is_over = |killed: Moment| Moment::now() >= killed.plus(DYING);
-        let is_empty = || self.group.is_empty() && !(self.phase.is_lost && self.has_descendants());
+        let is_empty = self.group.is_empty();
+        if is_empty && !std::mem::replace(&mut self.phase.is_group_gone, true) {
+            self.watchdog.after_group();
+        }
+        let is_rest_gone = is_empty && !(self.phase.is_lost && self.has_descendants());
         // What cannot be killed, as it belongs to another user, is not waited for.
-        is_empty() || self.group.exit().is_some() && self.phase.killed.is_some_and(is_over)
+        is_rest_gone || self.group.exit().is_some() && self.phase.killed.is_some_and(is_over)
     }
 
     fn has_descendants(&self) -> bool {
@@ -164,10 +170,20 @@ impl Supervisor<'_> {
     }
 
     fn lost(&mut self, what: &str) {
-        self.phase.is_lost |= self.group.exit().is_none();
+        self.note_loss();
         let why = self.why();
         self.terminate();
         self.phase.messages.tell(format!("{why}; {what}"));
+    }
+
+    /// The lock is lost, or is about to be. Whether the command is ended because of that.
+    fn note_loss(&mut self) -> bool {
+        let is_loss = !self.phase.is_lost && !self.group.has_ended_by_itself();
+        if is_loss {
+            self.phase.is_lost = true;
+            self.watchdog.after_loss();
+        }
+        is_loss
     }
 
     /// Why the command cannot go on.
@@ -196,8 +212,7 @@ impl Supervisor<'_> {
     }
 
     fn kill(&mut self, now: Moment) {
-        let is_loss = !self.phase.is_lost && self.group.exit().is_none();
-        self.phase.is_lost |= is_loss;
+        let is_loss = self.note_loss();
         self.signal(Signal::KILL);
         if self.phase.is_lost {
             let sent = self.descendants.kill();

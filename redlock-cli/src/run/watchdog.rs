@@ -15,7 +15,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::descendants::{Descendants, send_all, with_variable};
 use super::moment::Moment;
-use super::process_table::Process;
+use super::process_table::{Process, Row, rows};
 use super::refusal::OWNER;
 use super::{program, terminal};
 use crate::failure;
@@ -81,6 +81,16 @@ impl Watchdog {
         self.tell("over");
     }
 
+    /// The lock is lost. What has left the group ends as well, however the command ends.
+    pub(super) fn after_loss(&mut self) {
+        self.tell("lost");
+    }
+
+    /// No process of the group is left. Another one may have its id.
+    pub(super) fn after_group(&mut self) {
+        self.tell("empty");
+    }
+
     /// redlock has killed the group in time: it need not be gone at any time.
     pub(super) fn after_kill(&mut self) {
         self.tell(&format!("until {}", Moment::NEVER.0));
@@ -106,12 +116,16 @@ enum Order {
     Guard(Pid),
     Until(Moment),
     Over,
+    Lost,
+    Empty,
     End,
 }
 
 fn parse(line: &str) -> Option<Order> {
     match line.split_once(' ') {
         None if line == "over" => Some(Order::Over),
+        None if line == "lost" => Some(Order::Lost),
+        None if line == "empty" => Some(Order::Empty),
         None if line == "end" => Some(Order::End),
         Some(("group", id)) => Pid::from_raw(id.parse().ok()?).map(Order::Guard),
         Some(("until", nanos)) => Some(Order::Until(Moment(nanos.parse().ok()?))),
@@ -147,7 +161,9 @@ async fn obey() -> io::Result<()> {
             line = orders.next_line() => match line?.as_deref().map(parse) {
                 Some(Some(Order::Guard(id))) => charge.group = Some(id),
                 Some(Some(Order::Until(moment))) => until = moment,
-                Some(Some(Order::Over)) => charge.is_command_over = true,
+                Some(Some(Order::Over)) => charge.stage = Stage::Ended,
+                Some(Some(Order::Lost)) => charge.stage = Stage::Lost,
+                Some(Some(Order::Empty)) => charge.is_group_empty = true,
                 Some(Some(Order::End)) => return Ok(()),
                 Some(None) => {}
                 None => {
@@ -156,6 +172,7 @@ async fn obey() -> io::Result<()> {
                 }
             },
             () = until.sleep() => if Moment::now() >= until {
+                charge.note_end();
                 let why = "redlock stood still until its lease was about to end";
                 charge.kill(why, || charge.below_redlock()).await;
                 until = Moment::NEVER;
@@ -164,12 +181,26 @@ async fn obey() -> io::Result<()> {
     }
 }
 
+/// How far the command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// It has ended by itself.
+    Ended,
+    /// Its lock is lost, and it is being ended.
+    Lost,
+}
+
 /// What the watchdog kills.
 #[derive(Debug)]
 struct Charge {
     redlock: Option<Pid>,
     group: Option<Pid>,
-    is_command_over: bool,
+    /// No process of the group is left, and another group may have its id.
+    is_group_empty: bool,
+    /// All processes of the group have ended, reaped or not.
+    is_group_over: bool,
+    stage: Stage,
     descendants: Option<Descendants>,
     /// The variable that the command, and what has come from it, were started with.
     variable: String,
@@ -181,7 +212,15 @@ impl Charge {
         let redlock = getppid();
         let descendants = redlock.map(Descendants::from_now);
         let variable = format!("{OWNER}={owner}");
-        Ok(Self { redlock, group: None, is_command_over: false, descendants, variable })
+        Ok(Self {
+            redlock,
+            group: None,
+            is_group_empty: false,
+            is_group_over: false,
+            stage: Stage::Running,
+            descendants,
+            variable,
+        })
     }
 
     /// All processes below redlock; once redlock has ended, those with the variable.
@@ -197,16 +236,30 @@ impl Charge {
         with_variable(&self.variable, getpid())
     }
 
+    /// Notes what a redlock that stands still has not seen: that the command has ended by itself.
+    /// Nothing else reaps it.
+    fn note_end(&mut self) {
+        let Some(group) = self.group.filter(|_| getppid() == self.redlock) else { return };
+        let id = group.as_raw_nonzero().get();
+        let rows: Vec<Row> = rows().into_iter().filter(|row| row.group == id).collect();
+        let is_over = rows.iter().any(|row| row.process.id == id && row.is_over);
+        if is_over && self.stage == Stage::Running {
+            self.stage = Stage::Ended;
+            self.is_group_over = rows.iter().all(|row| row.is_over);
+        }
+    }
+
     /// Kills the group; and what has left it, unless the command has ended by itself.
     async fn kill(&self, why: &str, find: impl Fn() -> BTreeSet<Process>) {
         let Some(group) = self.group else { return };
-        let is_killed = kill_process_group(group, Signal::KILL).is_ok();
-        if !self.is_command_over {
+        let is_killed = !self.is_group_empty && kill_process_group(group, Signal::KILL).is_ok();
+        if self.stage != Stage::Ended {
             kill_all(find).await;
         }
         // It comes last, as the reader of stderr may stand still.
-        if is_killed {
-            complain(&format!("{why}; the command was killed"));
+        if is_killed && !self.is_group_over {
+            let rest = if self.stage == Stage::Ended { "what is left of " } else { "" };
+            complain(&format!("{why}; {rest}the command was killed"));
         }
     }
 }
@@ -235,6 +288,8 @@ mod tests {
         assert_eq!(parse("group 17"), Pid::from_raw(17).map(Order::Guard));
         assert_eq!(parse("until 5"), Some(Order::Until(Moment(5))));
         assert_eq!(parse("over"), Some(Order::Over));
+        assert_eq!(parse("lost"), Some(Order::Lost));
+        assert_eq!(parse("empty"), Some(Order::Empty));
         assert_eq!(parse("end"), Some(Order::End));
         for line in ["", "group", "group x", "group 0", "until -1", "end 1"] {
             assert_eq!(parse(line), None, "{line}");

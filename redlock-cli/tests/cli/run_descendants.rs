@@ -145,6 +145,26 @@ async fn a_daemon_outlives_a_redlock_that_was_killed_after_its_command() {
     assert_eq!(ended(child).await.code, 137);
 }
 
+/// Also where redlock, and its watchdog, learn of the end of the command after that of the lease.
+#[tokio::test]
+async fn a_daemon_outlives_a_command_that_ended_while_redlock_was_stopped() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = format!("(setsid {} &); until [ -e go ]; do sleep 0.02; done", stubborn());
+    let args = ["--expire", "6s", "--grace", "1s", "-k", &key, "sh", "-c", &script];
+    let child = start(server, &marks, &args);
+    marks.there("pid").await;
+    send(&child, Signal::STOP);
+    marks.make("go");
+    let (raw, lock) = (server.raw(), format!("lock:{key}"));
+    eventually(SOON, || async { raw.get(&lock).await.is_none() }).await;
+    goes_on(&marks, "alive").await;
+    send(&child, Signal::CONT);
+    let ended = ended(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    goes_on(&marks, "alive").await;
+}
+
 /// Waits for another sign of life.
 async fn goes_on(marks: &Marks, name: &str) {
     let last = marks.last_sign(name);

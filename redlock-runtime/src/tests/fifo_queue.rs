@@ -70,9 +70,11 @@ async fn a_body_that_lasts_claims_what_was_handed_over_and_that_is_no_renewal() 
         tokio::time::sleep(MOMENT).await;
         holder.release().await.unwrap();
         let guard = granted(waiter).await;
+        assert!(!guard.lease().hold().is_claimed());
         server.take_log();
         tokio::time::sleep(20 * MOMENT).await;
         assert_eq!(server.take_verbs(), ["renew"]);
+        assert!(guard.lease().hold().is_claimed());
         assert!(is_full(&guard) && guard.renewals() == 0, "{guard:?}");
         tokio::time::sleep(EXPIRE * 9 / 10).await;
         assert_eq!((guard.check(), guard.renewals()), (Ok(()), u32::from(max_renew.is_none())));

@@ -158,8 +158,10 @@ async fn the_check_fails_from_the_very_moment_at_which_nothing_remains() {
     let last = Duration::from_nanos(1);
     tokio::time::advance(guard.remaining().saturating_sub(last)).await;
     assert_eq!((guard.check(), guard.remaining()), (Ok(()), last));
+    assert!(!guard.lease().hold().has_only_run_out());
     tokio::time::advance(last).await;
     assert_eq!(lost(&guard.check().unwrap_err()), LostReason::Expired);
+    assert!(guard.lease().hold().has_only_run_out());
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,6 +191,7 @@ async fn a_key_that_is_gone_or_stolen_is_a_loss_at_the_next_renewal() {
         let start = Instant::now();
         assert_eq!(guard.lost().await, reason);
         assert!(start.elapsed() < Duration::from_millis(6_700));
+        assert!(!guard.lease().hold().has_only_run_out(), "its renewal has found that");
         // The thief keeps what it has.
         drop(guard);
         assert_eq!(fake.store.owner(key).as_deref(), owner);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Hold;
+use crate::hold::ledger::End;
 use crate::state::LeaseState;
 
 impl Hold {
@@ -35,6 +36,17 @@ impl Hold {
     /// Was a full lease confirmed? A lock that was handed over has to be claimed for that.
     pub(crate) fn is_claimed(&self) -> bool {
         !self.is_forked() && self.ledger.lock().is_claimed(&self.terms)
+    }
+
+    /// Was the lease lost by its time alone? No renewal was sent since it was confirmed, which
+    /// could have found that the lock was lost earlier.
+    pub(crate) fn has_only_run_out(&self) -> bool {
+        if self.is_forked() {
+            return false;
+        }
+        let ledger = self.ledger.lock();
+        let is_lost = ledger.ended.is_some_and(|ended| matches!(ended.how, End::Lost(_)));
+        is_lost && ledger.renewal_sent <= ledger.confirmed.sent
     }
 
     pub(crate) fn held_for(&self) -> Duration {
