@@ -45,7 +45,8 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
 fn refusal(value: &Value) -> Option<Timed<Acquired>> {
     let Value::Array(items) = value else { return None };
     let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else { return None };
-    let found = Acquired::refused(replies::holder(*millis, holder)?, replies::free_in(*millis));
+    let (holder, free_in) = replies::held(*millis, holder)?;
+    let found = Acquired::refused(holder, free_in);
     Some(Timed { found, micros: text(time)?.parse().ok()? })
 }
 

@@ -37,8 +37,9 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Enqueued>> {
             (Enqueued::Granted(fencing_tokens(first, last)?), micros)
         }
         [Value::Int(0), Value::Int(millis), holder, Value::Int(micros), ahead, is_signalled] => {
-            let position = position(*millis, ahead, is_signalled, *micros)?;
-            (Enqueued::Waiting { holder: replies::holder(*millis, holder)?, position }, micros)
+            let (holder, free_in) = replies::held(*millis, holder)?;
+            let position = position(free_in, ahead, is_signalled, *micros)?;
+            (Enqueued::Waiting { holder, position }, micros)
         }
         [Value::Int(2), Value::Int(micros)] => (Enqueued::Unknown, micros),
         _ => return None,

@@ -35,16 +35,21 @@ fn fencing_token(value: &Value) -> Option<FencingToken> {
 /// What `PTTL` says of a key that does not exist.
 const NO_KEY: i64 = -2;
 
-/// The holder of a lock that is refused: its owner value, or the group that the marker of a shared
-/// kind stands for, with the number of its members or without. `Some(None)`: nobody holds it, and
-/// somebody else comes first. `millis`: what is left of the lease.
-pub(in crate::backend::redis::commands) fn holder(
+/// The holder of a lock that is refused, or `None` if nobody holds it, and somebody else comes
+/// first; and when the lease ends, or `None` if the key has no expiry.
+pub(in crate::backend::redis::commands) fn held(
     millis: i64,
     value: &Value,
-) -> Option<Option<String>> {
+) -> Option<(Option<String>, Option<Duration>)> {
     if millis == NO_KEY {
-        return Some(None);
+        return Some((None, None));
     }
+    Some((Some(holder(value)?), u64::try_from(millis).ok().map(Duration::from_millis)))
+}
+
+/// The owner value of a holder, or the group that the marker of a shared kind stands for, with the
+/// number of its members or without.
+fn holder(value: &Value) -> Option<String> {
     let text = text(value)?;
     let (marker, count) = match text.split_once(' ') {
         Some((marker, count)) => (marker, Some(count.parse())),
@@ -53,27 +58,21 @@ pub(in crate::backend::redis::commands) fn holder(
     let kind = [Kind::Read, Kind::Permits(NonZeroU32::MIN)]
         .into_iter()
         .find(|kind| words::marker(*kind) == marker);
-    Some(Some(match (kind, count.transpose()) {
+    Some(match (kind, count.transpose()) {
         (Some(kind), Ok(count)) => shown_group(kind, count),
         // An owner value begins with the name of its client, which may be any text.
         _ => text,
-    }))
-}
-
-/// When a holder's lease ends; `None`: its key has no expiry.
-pub(in crate::backend::redis::commands) fn free_in(millis: i64) -> Option<Duration> {
-    u64::try_from(millis).ok().map(Duration::from_millis)
+    })
 }
 
 /// A position in the queue. Fencing tokens are never below the server's time, in microseconds.
 pub(in crate::backend::redis::commands) fn position(
-    millis: i64,
+    free_in: Option<Duration>,
     ahead: &Value,
     is_signalled: &Value,
     micros: i64,
 ) -> Option<Position> {
     let Value::Int(ahead) = ahead else { return None };
-    let free_in = free_in(millis);
     let ahead = u32::try_from(*ahead).ok()?;
     let token_floor = FencingToken::new(u64::try_from(micros).ok()?)?;
     Some(Position { free_in, ahead, is_signalled: *is_signalled == Value::Int(1), token_floor })

@@ -43,8 +43,9 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Rotated>> {
             (Rotated::Kept(fencing_tokens(first, last)?), micros)
         }
         [Value::Int(2), Value::Int(millis), holder, Value::Int(micros), ahead, is_signalled] => {
-            let position = position(*millis, ahead, is_signalled, *micros)?;
-            (Rotated::Passed { holder: replies::holder(*millis, holder)?, position }, micros)
+            let (holder, free_in) = replies::held(*millis, holder)?;
+            let position = position(free_in, ahead, is_signalled, *micros)?;
+            (Rotated::Passed { holder, position }, micros)
         }
         [Value::Int(0), Value::Int(micros)] => (Rotated::Lost(Found::Gone), micros),
         [Value::Int(-1), Value::Int(micros)] => (Rotated::Lost(Found::Stolen), micros),

@@ -25,10 +25,10 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
             let fencing_tokens = replies::fencing_tokens(first, last)?;
             (Acquired::Granted { fencing_tokens, was_cut: false }, micros)
         }
-        [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => (
-            Acquired::refused(replies::holder(*millis, holder)?, replies::free_in(*millis)),
-            micros,
-        ),
+        [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => {
+            let (holder, free_in) = replies::held(*millis, holder)?;
+            (Acquired::refused(holder, free_in), micros)
+        }
         _ => return None,
     };
     Some(Timed { found, micros: *micros })
