@@ -6,6 +6,8 @@ use crate::pending::PendingCommand;
 use crate::shield::tell;
 
 impl Hold {
+    /// The caller takes the lock. `None`: it was taken back, or its lease is over. `Some(true)`: a
+    /// renewal was put off until now.
     #[cold]
     pub(super) fn take_offer(&self) -> Option<bool> {
         // The lease is checked first: if it is over, the lock counts as never taken, and its
