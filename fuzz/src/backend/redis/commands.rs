@@ -12,8 +12,8 @@ pub(crate) mod reply;
 pub(crate) mod shared;
 
 macro_rules! with_hand_over {
-    ($file:literal $(, after $first:literal)?) => {
-        $crate::backend::redis::commands::Script::new(include_str!($file))
+    ($($file:literal),+ $(; after $first:literal)?) => {
+        $crate::backend::redis::commands::Script::new(concat!($(include_str!($file)),+))
     };
 }
 pub(crate) use with_hand_over;
