@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use super::counted::Counted;
 use super::poller_state::PollerState;
 use super::queue::QueueHandle;
-use super::state::QueueState;
 use super::waiter::Waiter;
 use crate::thread_exit::Unsent;
 
@@ -69,8 +68,8 @@ impl QueueHandle {
                 PollerState::Busy => true,
                 PollerState::Resting { .. } => gone.is_some(),
             };
-            if is_pollers {
-                keep(&mut state, &mut unsent);
+            if is_pollers && state.left.is_none() {
+                state.left = unsent.take();
             }
             gone
         };
@@ -80,18 +79,10 @@ impl QueueHandle {
         }
     }
 
-    /// The poller has to undo commands of callers that it has timed out, and has `unsent` until it
-    /// has done so.
-    pub(crate) fn must_undo(&self, unsent: Unsent) {
-        let mut unsent = Some(unsent);
-        keep(&mut self.state(), &mut unsent);
-    }
-}
-
-/// The poller keeps the first: the end of a thread may be waiting for it, and all end when the
-/// poller has undone what it sent.
-fn keep(state: &mut QueueState, unsent: &mut Option<Unsent>) {
-    if state.left.is_none() {
-        state.left = unsent.take();
+    /// The poller has to undo commands of callers that it has timed out: the end of a thread waits
+    /// until it has done so. Of several such callers, the first counts: another one that began and
+    /// ended meanwhile would be progress.
+    pub(crate) fn must_undo(&self) {
+        self.state().left.get_or_insert_with(Unsent::here);
     }
 }

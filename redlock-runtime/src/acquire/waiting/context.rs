@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::local_queue::{Counted, LocalQueue, QueueHandle, QueueState, Waiter};
 use crate::telemetry;
-use crate::thread_exit::Unsent;
 
 pub(super) struct PollerContext {
     pub(super) engine: Arc<Engine>,
@@ -103,7 +102,7 @@ impl PollerContext {
         };
         if must_undo && !gone.is_empty() && !self.engine.is_embedded() {
             // Before the callers learn that they have left: `main` may end then.
-            self.queue.must_undo(Unsent::here());
+            self.queue.must_undo();
         }
         for (waiter, before) in gone {
             let error = self.error_for(&waiter, before, sent.map(|sent| now.since(sent)));
@@ -204,6 +203,7 @@ mod tests {
     use crate::key::LockKey;
     use crate::kind::Kind;
     use crate::tests::fake::{client_at, fake};
+    use crate::thread_exit::Unsent;
 
     /// Its answer may grant the lock to nobody.
     #[tokio::test]
@@ -233,8 +233,7 @@ mod tests {
         let kept = || queue.state().left.as_ref().map(Unsent::id);
         let first = kept();
         assert!(first.is_some());
-        // Another that comes and goes would be progress for the end of a thread.
-        queue.must_undo(Unsent::here());
+        queue.must_undo();
         assert_eq!(kept(), first);
     }
 }
