@@ -22,7 +22,7 @@ pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 /// How soon a client notes again for how long it has watched a node that is not a founder. The
 /// pause grows with that time.
-const WATCH_AT_LEAST: Duration = Duration::from_secs(1);
+pub(super) const WATCH_AT_LEAST: Duration = Duration::from_secs(1);
 /// The value of a list without founders: an empty value would look like no list.
 const NO_FOUNDERS: &str = "-";
 

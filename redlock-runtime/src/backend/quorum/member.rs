@@ -45,6 +45,7 @@ struct GuardMemory {
 struct Written {
     /// The server process that got the list.
     run_id: Arc<str>,
+    at: Moment,
     /// Since when the list says that it remembers its leases; `None`: it is a founder.
     since: Option<Moment>,
     /// When it is to be renewed.
@@ -182,7 +183,9 @@ impl Member {
     }
 
     /// Is the list of founders to be written on this process? It counts as written then, until it
-    /// is due again: at once, if the process is doubted `since` later.
+    /// is due again, which is earlier if the process is doubted meanwhile: what it remembers begins
+    /// later then (`since`). A clock may jump with every answer; so the list is not written twice
+    /// within a second.
     pub(crate) fn takes_founders(
         &self,
         run_id: &Arc<str>,
@@ -194,7 +197,7 @@ impl Member {
         let written = &mut self.memory.lock().written;
         let stands = written.as_ref().is_some_and(|written| {
             written.run_id == *run_id
-                && since <= written.since
+                && (since <= written.since || now < written.at.plus(founders::WATCH_AT_LEAST))
                 && now < written.until
                 && longest <= written.longest
         });
@@ -202,7 +205,7 @@ impl Member {
             // Leases that follow are often a little longer than the last one.
             let longest = longest.max(founders::RENEW_EVERY) * 2;
             let run_id = Arc::clone(run_id);
-            *written = Some(Written { run_id, since, until: now.plus(pause), longest });
+            *written = Some(Written { run_id, at: now, since, until: now.plus(pause), longest });
         }
         !stands
     }

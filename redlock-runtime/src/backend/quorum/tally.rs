@@ -17,7 +17,7 @@ pub(crate) enum Election {
     /// Too few nodes could vote.
     Unavailable(Fault),
     Refused {
-        /// `None`: nobody has the lock.
+        /// `None`: nobody has the lock, or it is not known who has it.
         holder: Option<String>,
         free_in: Option<Duration>,
         was_cut: bool,
