@@ -28,6 +28,11 @@ pub(super) fn rows() -> Vec<Row> {
     platform::ids().into_iter().filter_map(platform::row).collect()
 }
 
+/// A process that this one may see.
+pub(super) fn row(id: i32) -> Option<Row> {
+    platform::row(id)
+}
+
 impl Process {
     /// Sends a signal to this process, and not to another one that has its id by now. It is no
     /// error if this one is over.

@@ -183,6 +183,7 @@ async fn under(
     let supervisor = Supervisor {
         guard,
         max_renew: args.max_renew,
+        expire: args.expire,
         grace,
         deadline: Deadline::new(until, grace),
         group,
@@ -202,7 +203,7 @@ async fn release(guard: LockGuard) -> bool {
     let unknown = format!("it is not known whether lock `{key}` was held to the end");
     let (is_held, mut has_run_out) = match guard.check() {
         Ok(()) => (true, false),
-        // Such a lease is watched to its end: the command was over before, as it was not ended.
+        // A command that did not end before its lease was ended, or is told as one that was lost.
         Err(LockError::Lost { reason, .. }) => {
             let is_unanswered = has_only_run_out(guard.lease());
             let by_time = matches!(reason, LostReason::RenewalLimit | LostReason::Unreachable);

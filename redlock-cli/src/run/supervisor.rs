@@ -22,6 +22,8 @@ use crate::signals::{Signals, is_ending};
 const POLL: Duration = Duration::from_millis(10);
 /// The same, of all processes below this one: to look at these takes longer.
 const POLL_ALL: Duration = Duration::from_millis(50);
+/// The lease of a lock that was handed over, until it is claimed.
+const UNCLAIMED: Duration = Duration::from_secs(1);
 /// How long a process that was killed may still exist.
 const DYING: Duration = Duration::from_secs(1);
 /// For how long stderr may stand still at the end, before a message is given up.
@@ -31,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Supervisor<'a> {
     pub(super) guard: &'a LockGuard,
     pub(super) max_renew: Option<u32>,
+    pub(super) expire: Duration,
     pub(super) grace: Duration,
     pub(super) deadline: Deadline,
     pub(super) group: Group,
@@ -49,6 +52,8 @@ pub(super) struct Phase {
     is_lost: bool,
     /// No process of the group is left.
     is_group_gone: bool,
+    /// Once the command has ended by itself: did it before the lease could end?
+    was_in_time: Option<bool>,
     /// When the group was killed first.
     killed: Option<Moment>,
     /// When what the command left behind is sent SIGTERM.
@@ -73,7 +78,7 @@ impl Supervisor<'_> {
     /// the lock, it returns when no process is left that has come from the command.
     pub(super) async fn supervise(mut self) -> io::Result<Outcome> {
         self.watchdog.guard(self.group.id());
-        self.watchdog.until(self.deadline.until());
+        self.tell_deadline(self.deadline.until());
         self.begin();
         while !self.is_done() {
             let now = Moment::now();
@@ -153,9 +158,17 @@ impl Supervisor<'_> {
         let is_extended = !lease.is_over && until > self.deadline.until().plus(POLL);
         if is_extended && self.phase.killed.is_none() {
             self.deadline.extend(until);
-            self.watchdog.until(until);
+            self.tell_deadline(until);
         }
         self.deadline.judge(now, lease)
+    }
+
+    /// Tells the watchdog when the group must be gone. The lease goes on for a twentieth of its
+    /// length and more.
+    fn tell_deadline(&mut self, until: Moment) {
+        let is_claimed = is_claimed(self.guard.lease());
+        let lease = if is_claimed { self.expire } else { self.expire.min(UNCLAIMED) };
+        self.watchdog.until(until, lease / 25);
     }
 
     fn condition(&self) -> Condition {
@@ -170,20 +183,32 @@ impl Supervisor<'_> {
     }
 
     fn lost(&mut self, what: &str) {
-        self.note_loss();
+        let is_loss = self.note_loss();
         let why = self.why();
         self.terminate();
-        self.phase.messages.tell(format!("{why}; {what}"));
+        if is_loss || self.group.exit().is_some() {
+            self.phase.messages.tell(format!("{why}; {what}"));
+        }
     }
 
     /// The lock is lost, or is about to be. Whether the command is ended because of that.
     fn note_loss(&mut self) -> bool {
-        let is_loss = !self.phase.is_lost && !self.group.has_ended_by_itself();
+        let is_loss = !self.phase.is_lost && !self.has_ended_in_time();
         if is_loss {
             self.phase.is_lost = true;
             self.watchdog.after_loss();
         }
         is_loss
+    }
+
+    /// Has the command ended by itself before its lease could end? If this process stood still
+    /// meanwhile, only the watchdog knows; without its word, it counts as ended too late.
+    fn has_ended_in_time(&mut self) -> bool {
+        if self.phase.was_in_time.is_none() && self.group.has_ended_by_itself() {
+            let is_early = Moment::now() < self.deadline.until();
+            self.phase.was_in_time = Some(is_early || self.watchdog.has_seen_end());
+        }
+        self.phase.was_in_time == Some(true)
     }
 
     /// Why the command cannot go on.
@@ -259,6 +284,11 @@ impl Supervisor<'_> {
         match change {
             Change::Exited(_) => {
                 self.phase.rest = Some(Moment::now().plus(self.grace));
+                if self.note_loss() {
+                    let key = self.guard.key();
+                    let told = format!("lock `{key}` may have been lost before the command ended");
+                    self.phase.messages.tell(told);
+                }
                 if !self.phase.is_lost {
                     self.watchdog.after_command();
                 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader as Reader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -15,7 +15,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::descendants::{Descendants, send_all, with_variable};
 use super::moment::Moment;
-use super::process_table::{Process, Row, rows};
+use super::process_table::{Process, row, rows};
 use super::refusal::OWNER;
 use super::{program, terminal};
 use crate::failure;
@@ -28,7 +28,9 @@ pub(super) const ROLE: &str = "internal-watchdog";
 
 /// redlock comes first, if it is alive.
 const DELAY: Duration = Duration::from_millis(20);
+/// What the watchdog says to redlock.
 const READY: &str = "ready\n";
+const ENDED: &str = "ended\n";
 /// How often the watchdog looks for processes that have left the group, and the pause between.
 const LOOKS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(10);
@@ -36,11 +38,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// that one look in vain is not enough.
 const IN_VAIN: usize = 3;
 
-/// The end of the pipe by which the watchdog learns what to do. Once it is closed, the watchdog
-/// kills what it watches.
+/// The watchdog, as redlock knows it.
 #[derive(Debug)]
 pub(super) struct Watchdog {
+    /// The watchdog learns what to do by this pipe. Once it is closed, the watchdog kills what it
+    /// watches.
     pipe: ChildStdin,
+    said: Reader<ChildStdout>,
     is_gone: bool,
 }
 
@@ -56,14 +60,15 @@ impl Watchdog {
         let (Some(pipe), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("the watchdog has no pipes"));
         };
-        let mut line = String::new();
-        Reader::new(stdout).read_line(&mut line)?;
+        let (mut said, mut line) = (Reader::new(stdout), String::new());
+        said.read_line(&mut line)?;
         if line != READY {
             return Err(io::Error::other("the watchdog did not start"));
         }
         // A watchdog that is stopped must not hold redlock up.
         fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
-        Ok(Self { pipe, is_gone: false })
+        fcntl_setfl(said.get_ref(), OFlags::NONBLOCK)?;
+        Ok(Self { pipe, said, is_gone: false })
     }
 
     /// Watches this group from here on.
@@ -71,9 +76,16 @@ impl Watchdog {
         self.tell(&format!("group {}", group.as_raw_nonzero()));
     }
 
-    /// The group must be gone at this time.
-    pub(super) fn until(&mut self, until: Moment) {
-        self.tell(&format!("until {}", until.plus(DELAY).0));
+    /// The group must be gone at this time. The lease goes on for longer than `margin` after it.
+    pub(super) fn until(&mut self, until: Moment, margin: Duration) {
+        self.tell(&format!("until {} {}", until.plus(DELAY).0, until.plus(margin).0));
+    }
+
+    /// Has the watchdog seen, while this process stood still, that the command had ended by itself
+    /// before its lease did?
+    pub(super) fn has_seen_end(&mut self) -> bool {
+        let mut line = String::new();
+        self.said.read_line(&mut line).is_ok() && line == ENDED
     }
 
     /// The command has ended by itself. What has left its group may go on.
@@ -93,7 +105,7 @@ impl Watchdog {
 
     /// redlock has killed the group in time: it need not be gone at any time.
     pub(super) fn after_kill(&mut self) {
-        self.tell(&format!("until {}", Moment::NEVER.0));
+        self.tell(&format!("until {0} {0}", Moment::NEVER.0));
     }
 
     /// There is nothing left to watch.
@@ -114,7 +126,8 @@ impl Watchdog {
 #[derive(Debug, PartialEq, Eq)]
 enum Order {
     Guard(Pid),
-    Until(Moment),
+    /// When the group must be gone, and from when on its lease may be over.
+    Until(Moment, Moment),
     Over,
     Lost,
     Empty,
@@ -128,7 +141,10 @@ fn parse(line: &str) -> Option<Order> {
         None if line == "empty" => Some(Order::Empty),
         None if line == "end" => Some(Order::End),
         Some(("group", id)) => Pid::from_raw(id.parse().ok()?).map(Order::Guard),
-        Some(("until", nanos)) => Some(Order::Until(Moment(nanos.parse().ok()?))),
+        Some(("until", moments)) => {
+            let (until, latest) = moments.split_once(' ')?;
+            Some(Order::Until(Moment(until.parse().ok()?), Moment(latest.parse().ok()?)))
+        }
         _ => None,
     }
 }
@@ -154,13 +170,13 @@ async fn obey() -> io::Result<()> {
     let mut orders = BufReader::new(Receiver::from_owned_fd(pipe)?).lines();
     let mut charge = Charge::of_parent()?;
     say(READY)?;
-    let mut until = Moment::NEVER;
+    let (mut until, mut latest) = (Moment::NEVER, Moment::NEVER);
     loop {
         tokio::select! {
             biased;
             line = orders.next_line() => match line?.as_deref().map(parse) {
                 Some(Some(Order::Guard(id))) => charge.group = Some(id),
-                Some(Some(Order::Until(moment))) => until = moment,
+                Some(Some(Order::Until(one, other))) => (until, latest) = (one, other),
                 Some(Some(Order::Over)) => charge.stage = Stage::Ended,
                 Some(Some(Order::Lost)) => charge.stage = Stage::Lost,
                 Some(Some(Order::Empty)) => charge.is_group_empty = true,
@@ -172,7 +188,7 @@ async fn obey() -> io::Result<()> {
                 }
             },
             () = until.sleep() => if Moment::now() >= until {
-                charge.note_end();
+                charge.note_end(latest);
                 let why = "redlock stood still until its lease was about to end";
                 charge.kill(why, || charge.below_redlock()).await;
                 until = Moment::NEVER;
@@ -198,8 +214,8 @@ struct Charge {
     group: Option<Pid>,
     /// No process of the group is left, and another group may have its id.
     is_group_empty: bool,
-    /// All processes of the group have ended, reaped or not.
-    is_group_over: bool,
+    /// This process has seen that the command had ended, and redlock has not.
+    has_seen_end: bool,
     stage: Stage,
     descendants: Option<Descendants>,
     /// The variable that the command, and what has come from it, were started with.
@@ -216,7 +232,7 @@ impl Charge {
             redlock,
             group: None,
             is_group_empty: false,
-            is_group_over: false,
+            has_seen_end: false,
             stage: Stage::Running,
             descendants,
             variable,
@@ -236,17 +252,24 @@ impl Charge {
         with_variable(&self.variable, getpid())
     }
 
-    /// Notes what a redlock that stands still has not seen: that the command has ended by itself.
-    /// Nothing else reaps it.
-    fn note_end(&mut self) {
-        let Some(group) = self.group.filter(|_| getppid() == self.redlock) else { return };
-        let id = group.as_raw_nonzero().get();
-        let rows: Vec<Row> = rows().into_iter().filter(|row| row.group == id).collect();
-        let is_over = rows.iter().any(|row| row.process.id == id && row.is_over);
-        if is_over && self.stage == Stage::Running {
-            self.stage = Stage::Ended;
-            self.is_group_over = rows.iter().all(|row| row.is_over);
+    /// Notes what a redlock that stands still has not seen: that the command has ended by itself,
+    /// before the lease did at `latest`. Nothing else reaps it.
+    fn note_end(&mut self, latest: Moment) {
+        let is_running = getppid() == self.redlock && self.stage == Stage::Running;
+        let leader = self.group.filter(|_| is_running);
+        let leader = leader.and_then(|group| row(group.as_raw_nonzero().get()));
+        if leader.is_some_and(|leader| leader.is_over) && Moment::now() < latest {
+            (self.stage, self.has_seen_end) = (Stage::Ended, true);
+            // redlock reads it when it goes on.
+            let _ = say(ENDED);
         }
+    }
+
+    /// Has the command left processes in its group? If redlock stands still, those that have ended
+    /// are still in the table.
+    fn has_rest(group: Pid) -> bool {
+        let id = group.as_raw_nonzero().get();
+        rows().into_iter().any(|row| row.group == id && row.process.id != id)
     }
 
     /// Kills the group; and what has left it, unless the command has ended by itself.
@@ -257,7 +280,7 @@ impl Charge {
             kill_all(find).await;
         }
         // It comes last, as the reader of stderr may stand still.
-        if is_killed && !self.is_group_over {
+        if is_killed && (!self.has_seen_end || Self::has_rest(group)) {
             let rest = if self.stage == Stage::Ended { "what is left of " } else { "" };
             complain(&format!("{why}; {rest}the command was killed"));
         }
@@ -286,12 +309,13 @@ mod tests {
     #[test]
     fn orders_are_understood() {
         assert_eq!(parse("group 17"), Pid::from_raw(17).map(Order::Guard));
-        assert_eq!(parse("until 5"), Some(Order::Until(Moment(5))));
+        assert_eq!(parse("until 5 7"), Some(Order::Until(Moment(5), Moment(7))));
         assert_eq!(parse("over"), Some(Order::Over));
         assert_eq!(parse("lost"), Some(Order::Lost));
         assert_eq!(parse("empty"), Some(Order::Empty));
         assert_eq!(parse("end"), Some(Order::End));
-        for line in ["", "group", "group x", "group 0", "until -1", "end 1"] {
+        for line in ["", "group", "group x", "group 0", "until -1", "until 5", "until 5 x", "end 1"]
+        {
             assert_eq!(parse(line), None, "{line}");
         }
     }

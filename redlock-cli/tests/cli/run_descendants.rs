@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use fault_kit::{Server, eventually, ms, secs, unique_prefix};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run_loss::{EXPIRE, Job, LONG, killed};
 use crate::support::{Marks, SOON, STUBBORN, ended, gone, program, send, start, tool};
@@ -163,6 +163,30 @@ async fn a_daemon_outlives_a_command_that_ended_while_redlock_was_stopped() {
     let ended = ended(child).await;
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     goes_on(&marks, "alive").await;
+}
+
+/// Nobody has ended it, and nobody has seen when it ended.
+#[tokio::test]
+async fn a_command_that_ended_behind_its_lease_is_not_taken_for_one_that_ended_in_time() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "echo $$ >pid; until [ -e go ]; do sleep 0.02; done";
+    let args = ["--expire", "2s", "--grace", "500ms", "-k", &key, "sh", "-c", script];
+    let child = start(server, &marks, &args);
+    let pid = marks.there("pid").await;
+    let id = child.id().unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let watchdog = children.split_whitespace().find(|child| *child != pid).unwrap();
+    send(&child, Signal::STOP);
+    kill_process(Pid::from_raw(watchdog.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let (raw, lock) = (server.raw(), format!("lock:{key}"));
+    eventually(SOON, || async { raw.get(&lock).await.is_none() }).await;
+    marks.make("go");
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    eventually(SOON, || async { stat().contains(") Z ") }).await;
+    send(&child, Signal::CONT);
+    let ended = ended(child).await;
+    assert_eq!(ended.code, 76, "{ended:?}");
 }
 
 /// Waits for another sign of life.
