@@ -38,6 +38,9 @@ pub(super) async fn refused(
                 retained(key, client, (!is_at_once).then_some(&waited))
             } else {
                 let told = match holder.as_deref() {
+                    None if args.read || args.permits.is_some() => {
+                        "another process, or one that waits comes first".to_owned()
+                    }
                     None => "another process".to_owned(),
                     Some("") => "\"\"".to_owned(),
                     Some(holder) => plain(holder),

@@ -19,7 +19,7 @@ pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(1);
 /// A position in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// When the holder's lease ends; `None`: the key has no expiry.
+    /// When the holder's lease ends; `None`: the key has no expiry, or nobody holds the lock.
     pub(crate) free_in: Option<Duration>,
     /// How many processes wait before this one.
     pub(crate) ahead: u32,

@@ -25,7 +25,7 @@ pub(crate) enum Acquired {
         /// The owner value in the key; `None`: it is not known, or nobody holds the lock, and
         /// somebody else comes first.
         holder: Option<String>,
-        /// When the holder's lease ends; `None`: the key has no expiry.
+        /// When the holder's lease ends; `None`: the key has no expiry, or nobody holds the lock.
         free_in: Option<Duration>,
         /// A part of the same call may have acquired the lock on a node, or still arrive: a
         /// clean-up must follow.

@@ -57,7 +57,7 @@ pub enum LockError {
         reason: InvalidKeyReason,
     },
 
-    /// Another owner held the lock for the whole `wait`.
+    /// Another owner held the lock for the whole `wait`, or somebody else came first.
     #[non_exhaustive]
     Timeout {
         /// The key, without the client's prefix.
@@ -71,7 +71,8 @@ pub enum LockError {
         /// them, as for a plain lock that does not wait. Of N masters the value on one of them,
         /// whose last six digits may be others than those of
         /// [`Lease::owner`](crate::Lease::owner). What another program has written is cut to 300
-        /// characters; the message escapes control characters in it.
+        /// characters; the message escapes control characters in it. `None`: it is not known, or
+        /// nobody held the lock then, and a waiter comes before this call.
         holder: Option<String>,
         /// That owner is of the client that waited: another call, or a guard, of this process. If
         /// it waits for this call, neither of them goes on.

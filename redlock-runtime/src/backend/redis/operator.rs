@@ -1,4 +1,4 @@
-//! What the commands of `redlock-cli` for operators need to know of the protocol.
+//! What the commands of `redlock-cli` need to know of the protocol, of errors and of settings.
 
 use std::num::NonZeroU32;
 

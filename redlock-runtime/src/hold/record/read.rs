@@ -1,4 +1,4 @@
-//! What a lease says of itself to whoever has it, and to operators.
+//! What a lease says of itself: to whoever has it, to operators, and to `redlock run`.
 
 use std::time::Duration;
 
