@@ -38,7 +38,7 @@ struct Case {
     keeps: bool,
 }
 
-/// The table of RELIABILITY.md 2.3, and the faults that are no replies.
+/// What a server may reply besides an answer, and the faults that are no replies.
 fn table() -> Vec<(&'static str, Case)> {
     let of = |reply: Reply, kind, once, keeps| {
         (reply.name, Case { then: reply.into(), kind, once, keeps })

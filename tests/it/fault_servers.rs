@@ -7,7 +7,7 @@ use crate::fault_kit::{
 };
 use crate::support::{Masters, Proxy, Server, capture, eventually, ms, secs, unique_prefix};
 
-/// The least a lock user needs (RELIABILITY.md 7).
+/// The least that a user who locks needs.
 const MINIMAL: &str = "-@all +eval +evalsha +script|load +set +get +mget +del +pexpire +pttl +time \
                        +ping +info";
 

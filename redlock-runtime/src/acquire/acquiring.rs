@@ -1,5 +1,5 @@
-//! The future of an acquisition: the caller makes an attempt of its own while no other caller wants
-//! the lock, and waits in the local queue otherwise.
+//! The future of an acquisition: the caller makes an attempt of its own where no other caller of
+//! this process has the lock or waits for it, and waits in the local queue otherwise.
 
 use std::fmt;
 use std::pin::Pin;
@@ -117,7 +117,9 @@ pub(super) async fn acquire_one(
         let granted = match order.policy.wait() {
             // Boxed: the futures of callers that wait would be larger.
             Wait::Never => Box::pin(try_once(engine, order, terms, begun, limit)).await,
-            Wait::AtMost(_) | Wait::Forever => wait(engine, order, terms, begun, end).await,
+            Wait::AtMost(_) | Wait::Forever => {
+                acquire_or_wait(engine, order, terms, begun, end).await
+            }
         };
         if let Some(outcome) = taken(engine, terms, order.key.name(), granted) {
             return outcome;
@@ -158,9 +160,8 @@ pub(super) fn taken(
     Some(Ok(ownership))
 }
 
-/// Makes an attempt first if no other caller came before; waits in the local queue otherwise.
-/// `begun`: now.
-async fn wait(
+/// Makes an attempt first if the local queue lets it; waits in that queue otherwise. `begun`: now.
+async fn acquire_or_wait(
     engine: &Arc<Engine>,
     order: &Order,
     terms: &Terms,

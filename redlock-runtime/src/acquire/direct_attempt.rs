@@ -20,7 +20,7 @@ pub(super) struct DirectAttempt {
     /// `None`: other callers may make attempts at the same time.
     pub(super) guard: Option<DirectAttemptGuard>,
     pub(super) terms: Terms,
-    /// Now, which may be long after the beginning of the call.
+    /// When this attempt begins. Its call may have begun long before.
     pub(super) begun: Moment,
 }
 

@@ -24,8 +24,8 @@ pub(crate) struct Order {
     pub(crate) skips_busy: bool,
     /// How many shutdowns of the client had begun before the call.
     pub(crate) shutdowns: u64,
-    /// Does a candidate for leadership call?
-    pub(crate) is_candidate: bool,
+    /// Is the lock that of a leader?
+    pub(crate) is_leader: bool,
 }
 
 /// The outcome of an acquisition.
@@ -44,7 +44,7 @@ impl Order {
     }
 
     pub(super) fn terms(&self, started: Moment) -> Terms {
-        let Self { template, policy, shutdowns, is_candidate, .. } = self;
+        let Self { template, policy, shutdowns, is_leader, .. } = self;
         Terms {
             template,
             expire: policy.expire(),
@@ -52,7 +52,7 @@ impl Order {
             max_renew: policy.max_renew(),
             started,
             shutdowns: *shutdowns,
-            is_leader: *is_candidate,
+            is_leader: *is_leader,
         }
     }
 

@@ -154,11 +154,13 @@ pub(crate) fn holds() -> Vec<Arc<Hold>> {
 pub(crate) fn find(client: u64, name: &str) -> Option<Reenterable> {
     let is_it = |link: &&Arc<HoldLink>| link.is_to(client, name) && !link.hold.is_over();
     let found = with_links(|links| {
-        let own = || links.iter().rev().map(|(_, link)| link).filter(is_it);
+        let mut own = links.iter().rev().map(|(_, link)| link).filter(is_it);
+        let innermost = own.next()?;
         // A body may have begun outside of the calls in which it is polled now.
-        let link =
-            own().reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner })?;
-        let is_only_hold = own().all(|other| other.hold.id == link.hold.id);
+        let (link, is_only_hold) = own.fold((innermost, true), |(inner, is_only), outer| {
+            let is_same = outer.hold.id == innermost.hold.id;
+            (if outer.is_inside(inner) { outer } else { inner }, is_only && is_same)
+        });
         Some((Arc::clone(link), is_only_hold))
     });
     let (link, is_only_hold) = found.flatten()?;

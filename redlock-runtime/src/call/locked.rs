@@ -119,7 +119,7 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
             if let BodyState::Runs { .. } = this.body.as_mut().project() {
-                this.stage.stage().drop_body(|| this.body.set(Body::Gone));
+                drop_body(this.stage.stage(), this.body);
             }
         }
     }
@@ -161,7 +161,7 @@ where
             match ready!(stage.step(cx, |cx| future.poll(cx))) {
                 Ok(output) => {
                     // The user's locals and arguments are dropped before the release.
-                    stage.drop_body(|| this.body.set(Body::Gone));
+                    drop_body(stage, this.body.as_mut());
                     if !stage.begin_release(S::KEEPS) {
                         return Poll::Ready(output);
                     }
@@ -172,7 +172,7 @@ where
                     }
                 }
                 Err(error) => {
-                    stage.drop_body(|| this.body.set(Body::Gone));
+                    drop_body(stage, this.body.as_mut());
                     stage.abandon();
                     return Poll::Ready(fail(this.on_error, error));
                 }
@@ -183,6 +183,16 @@ where
             BodyOwned::Finished { output } => Poll::Ready(output.take()),
             BodyOwned::Runs { .. } | BodyOwned::Gone => after_completion(WHAT),
         }
+    }
+}
+
+/// Drops the body, or what is left of it, inside of its hold.
+fn drop_body<F, S>(stage: &mut Stage, mut body: Pin<&mut Body<F, S>>) {
+    // Without destructors, nothing sees the hold.
+    if std::mem::needs_drop::<F>() {
+        stage.drop_body(|| body.set(Body::Gone));
+    } else {
+        body.set(Body::Gone);
     }
 }
 

@@ -156,7 +156,7 @@ impl Stage {
         engine.check_process()?;
         let min_hold = spec.stated.min_hold.unwrap_or_default();
         let kind = engine.check_kind(spec.kind()?, min_hold)?;
-        // Checked in a call that re-enters as well, which may go to others than before.
+        // Checked in a call that re-enters as well: it may be one of another function.
         let policy = redlock.policy().with(spec.stated)?;
         let text = match rendered {
             Rendered::One(text) => text,
@@ -165,7 +165,7 @@ impl Stage {
                 return self.begin_several(spec, &names, &redlock, policy);
             }
         };
-        // The key of a hold has been checked before.
+        // A text that is the key of a hold has been checked.
         if let Some(held) = reentrancy::find(engine.id, &text) {
             return self.begin_within(spec, held, kind, &text, engine, policy);
         }
@@ -181,10 +181,10 @@ impl Stage {
     fn begin_holding(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
         let (link, waited) = (HoldLink::nested(Arc::clone(hold), None), hold.waited());
-        self.run_body(spec, link, waited, Some(ownership), None);
+        self.hold_for_body(spec, link, waited, Some(ownership), None);
     }
 
-    fn run_body(
+    fn hold_for_body(
         &mut self,
         spec: Spec,
         link: Arc<HoldLink>,
@@ -201,5 +201,5 @@ impl Stage {
 fn order(engine: &Engine, spec: Spec, key: LockKey, kind: Kind, policy: Policy) -> Order {
     let Spec { template, skips_busy, .. } = spec;
     let shutdowns = engine.shutdowns().begun();
-    Order { template, key, kind, policy, skips_busy, shutdowns, is_candidate: false }
+    Order { template, key, kind, policy, skips_busy, shutdowns, is_leader: false }
 }

@@ -298,12 +298,12 @@ impl LockRequest {
         let key = self.key?;
         let engine = &self.engine;
         engine.check_process()?;
-        let is_candidate = self.campaign.is_some();
+        let is_leader = self.campaign.is_some();
         let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
         let held = reentrancy::find_all(engine.id, names.clone())?;
         // A candidate wants a lock of its own. It comes here only while it holds none of the keys:
         // `check_not_held` has seen to that, in `lead.rs`.
-        if held.is_none() && !is_candidate {
+        if held.is_none() && !is_leader {
             reentrancy::check_not_ended(engine.id, names)?;
         }
         if let Some(held) = held {
@@ -323,7 +323,7 @@ impl LockRequest {
             policy,
             skips_busy: false,
             shutdowns: self.campaign.unwrap_or_else(|| engine.shutdowns().begun()),
-            is_candidate,
+            is_leader,
         };
         let is_of_lock_all = self.further.is_some();
         let further = self.further.unwrap_or_default();

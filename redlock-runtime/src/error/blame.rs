@@ -23,15 +23,15 @@ impl LockError {
         matches!(self, Self::InvalidKey { .. })
     }
 
-    /// Is it a mistake in the program, which no later try mends? Nothing was done. In a web
+    /// Is it a mistake in the program, which trying again cannot mend? Nothing was done. In a web
     /// service: 500, and an alarm for those who wrote it.
     ///
     /// True for [`AlreadyHeld`](Self::AlreadyHeld), which [`is_busy`](Self::is_busy) is true for as
     /// well; for [`InTask`](Self::InTask), [`Config`](Self::Config),
     /// [`NotInitialized`](Self::NotInitialized), [`AlreadyInitialized`](Self::AlreadyInitialized)
     /// and [`ForkedProcess`](Self::ForkedProcess); and for [`Lost`](Self::Lost) where the lock had
-    /// been released before. In a child that was forked in the middle of a body, the rest of the
-    /// step that forked has run. `docs/errors.md` has a table of all errors.
+    /// been released before. In a child that was forked in the middle of a body, the code up to
+    /// the next `.await` has run. `docs/errors.md` has a table of all errors.
     ///
     /// ```
     /// use redlock::LockError;

@@ -8,22 +8,22 @@ use super::record::Hold;
 /// Keys in one script: enough to save round trips, few enough not to block the server.
 pub(super) const BATCH: usize = 100;
 
-/// Usually equal for times of which the longer one is less than twice the shorter one.
+/// Times of equal magnitude differ by less than a factor of two.
 pub(super) fn magnitude(time: Duration) -> u32 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1).ilog2()
 }
 
 /// By how much a renewal may be early in order to join a batch of others.
-pub(super) fn company(hold: &Hold) -> Duration {
+pub(super) fn may_join_early_by(hold: &Hold) -> Duration {
     hold.leeway() / 4
 }
 
 /// By how much a renewal may be early because its last batch was full.
-pub(super) fn early(hold: &Hold) -> Duration {
+pub(super) fn early_after_full_batch(hold: &Hold) -> Duration {
     hold.leeway() * 3 / 4
 }
 
-/// Parts of a batch of keys each, at least one hold in each of them.
+/// Splits the holds into batches of at most [`BATCH`] keys; a hold with more has one of its own.
 pub(super) fn batches(holds: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
     let (mut batches, mut keys) = (vec![Vec::new()], 0);
     for hold in holds {

@@ -13,8 +13,8 @@ pub trait KeyPart: Display {}
 
 impl<T: Display + ?Sized> KeyPart for T {}
 
-/// Names no type in its result, so that a bad placeholder is reported once, not again by the
-/// formatting around it.
+/// Returns a value of one type, whatever it is given, so that a bad placeholder is reported once,
+/// not again by the formatting around it.
 #[inline]
 pub fn part<'a, T: KeyPart + ?Sized>(value: &'a &'a T) -> &'a dyn Display {
     value

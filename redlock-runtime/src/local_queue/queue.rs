@@ -151,7 +151,8 @@ impl Deref for QueueHandle {
 }
 
 impl QueueHandle {
-    /// Lets a caller make a direct attempt if no other caller came before.
+    /// Lets a caller make a direct attempt, unless another caller waits or has the lock, or another
+    /// process has competed for it since the last grant.
     pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut state = self.queue.state();

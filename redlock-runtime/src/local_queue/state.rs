@@ -71,7 +71,7 @@ impl QueueState {
         std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
     }
 
-    /// The lock was granted without competition, or is about to be.
+    /// The lock was granted without competition, or a caller is about to ask for it by itself.
     pub(crate) fn calm(&mut self) {
         self.contended = self.contended.saturating_sub(1);
     }

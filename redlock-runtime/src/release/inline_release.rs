@@ -22,7 +22,7 @@ impl InlineRelease {
         Self(Some(task))
     }
 
-    /// `None`: its answer came.
+    /// `None`: its answer came, or the background sends it.
     pub(super) fn task(&self) -> Option<&ReleaseTask> {
         self.0.as_ref()
     }

@@ -105,7 +105,7 @@ fn order(name: &str) -> Order {
         policy,
         skips_busy: false,
         shutdowns: 0,
-        is_candidate: false,
+        is_leader: false,
     }
 }
 

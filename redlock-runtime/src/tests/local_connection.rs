@@ -43,7 +43,7 @@ fn on_a_local_connection(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership)
         policy: Policy::DEFAULT,
         skips_busy: false,
         shutdowns: redlock.engine().shutdowns().begun(),
-        is_candidate: false,
+        is_leader: false,
     };
     let ownership = runtime.block_on(start(redlock.engine(), order)).unwrap();
     assert_eq!(server.take_verbs(), ["acquire"]);

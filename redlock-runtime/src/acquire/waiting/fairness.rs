@@ -37,7 +37,7 @@ impl Fairness {
         self.ours_since.get_or_insert(now);
     }
 
-    /// Should the next attempt be delayed by a [`WINDOW`]? True once for every budget used up.
+    /// Does the next attempt wait for a [`WINDOW`]? If it does, a new budget begins.
     pub(crate) fn gives_way(&mut self, now: Moment) -> bool {
         let is_wanted = self.remote_holder_at.is_some_and(|at| now.since(at) < MEMORY);
         let is_used_up = self.ours_since.is_some_and(|since| now.since(since) >= BUDGET);

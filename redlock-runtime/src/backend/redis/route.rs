@@ -59,7 +59,7 @@ impl<S: Source> Route<S> {
         deadline: &Deadline,
     ) -> Result<Acquired, Failure> {
         let (mut call, decode) = by_kind::acquire(claim);
-        // Not another value: each of them would be a part of this future.
+        // Set in place: a second call would be a part of this future.
         call.replicas = self.core.min_replicas().map(|some| some.answering(deadline.left()));
         let undo = |loan| self.core.undo(self.home.as_ref(), loan, claim, false);
         let answer =

@@ -7,8 +7,8 @@ use super::{HoldLink, ReentrantCall, Relation};
 use crate::hold::{Turn, Turns};
 
 impl HoldLink {
-    /// The call to which this link belongs. It names no link between them: a lease that is passed
-    /// from task to task would make a long chain.
+    /// The call to which this link belongs. It refers to the first link of that call: links to
+    /// links would grow with each task to which a lease is passed.
     pub(super) fn same_call(self: &Arc<Self>) -> Relation {
         Relation::Of(Arc::clone(self.base()))
     }
@@ -42,8 +42,8 @@ impl HoldLink {
         std::iter::successors(Some(self), |link| link.reentry()?.parent.as_ref())
     }
 
-    /// The innermost of these that is under way, and its turn. The call that took the lock needs
-    /// none.
+    /// The innermost of this call and those around it that is under way, and its turn. The call
+    /// that took the lock needs none.
     pub(super) fn under_way(self: &Arc<Self>) -> (&Arc<Self>, Option<Arc<Turn>>) {
         let mut link = self;
         while let Some(call) = link.reentry() {
@@ -89,7 +89,7 @@ impl ReentrantCall {
 }
 
 impl Drop for ReentrantCall {
-    /// The calls around it that nobody else knows are dropped one by one, as a recursion could
+    /// The calls around it that nothing else refers to are dropped one by one: a recursion could
     /// exhaust the stack.
     fn drop(&mut self) {
         let mut parent = self.parent.take();

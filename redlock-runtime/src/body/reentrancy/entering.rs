@@ -84,6 +84,11 @@ impl Reenterable {
             let started = clock.now();
             let hold = Arc::clone(&self.parent.hold);
             let mut turn = pin!(self.parent.children().take());
+            // A turn that is free needs no timer.
+            if let Poll::Ready(Some(turn)) = poll_fn(|cx| Poll::Ready(turn.as_mut().poll(cx))).await
+            {
+                return Ok(self.reenter(turn));
+            }
             let (mut over, mut time_up) = (pin!(hold.over()), pin!(executor.alarm(limit(wait))?));
             let mut shutdown = pin!(engine.shutdowns().begins());
             poll_fn(|cx| {

@@ -37,6 +37,6 @@ impl Stage {
 
     pub(super) fn reenter(&mut self, spec: Spec, reentry: Reentry) {
         let link = Arc::clone(reentry.link());
-        self.run_body(spec, link, Duration::ZERO, None, Some(reentry));
+        self.hold_for_body(spec, link, Duration::ZERO, None, Some(reentry));
     }
 }

@@ -11,7 +11,9 @@ use crate::hold::action::Action;
 use crate::hold::alarm::Alarm;
 use crate::hold::in_flight::InFlightLimits;
 use crate::hold::record::Hold;
-use crate::hold::renewal_batch::{BATCH, batches, company, early, magnitude};
+use crate::hold::renewal_batch::{
+    BATCH, batches, early_after_full_batch, magnitude, may_join_early_by,
+};
 use crate::shield::shielded;
 use crate::state::LostReason;
 
@@ -26,8 +28,11 @@ impl SchedulerState {
             let stop = hold.stop_at();
             let is_alike =
                 |first: &Arc<Hold>| magnitude(first.terms.expire) == magnitude(hold.terms.expire);
-            let comes_along =
-                || due.first().is_some_and(is_alike) && at < stop && at <= now.plus(company(hold));
+            let comes_along = || {
+                due.first().is_some_and(is_alike)
+                    && at < stop
+                    && at <= now.plus(may_join_early_by(hold))
+            };
             if now < at && !comes_along() {
                 break;
             }
@@ -98,7 +103,7 @@ impl Scheduler {
             let at = match action {
                 // The caller took the lock meanwhile, and may have requested a check before this.
                 Action::Sleep(_) if was_offered && !hold.is_offered() => Moment::ZERO,
-                Action::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
+                Action::Sleep(at) => at.minus(early_after_full_batch(hold).mul_f64(head_start)),
                 Action::Renew => retry_at(hold, now),
                 Action::Withdraw => {
                     over.push(state.remove(hold));

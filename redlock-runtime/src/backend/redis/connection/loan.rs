@@ -25,7 +25,7 @@ pub(crate) struct Loan<C> {
 
 /// Whether a connection answers.
 struct Silence {
-    /// When the first of the commands left whose callers have gone without a reply, in nanoseconds.
+    /// When the first command was sent that its caller gave up without a reply, in nanoseconds.
     /// Zero: the last awaited command was answered.
     since: AtomicU64,
     /// How long the silence may last. Making the connection took more than one round trip: a
@@ -74,7 +74,7 @@ impl<C> Loan<C> {
         among.keep(&self.silence.kept)
     }
 
-    /// Has what it brings ceased to count?
+    /// Do its replies no longer count, as another server took the place of the one behind it?
     pub(crate) fn is_superseded(&self) -> bool {
         self.connection.met().superseded.is_set()
     }

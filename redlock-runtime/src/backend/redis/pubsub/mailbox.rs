@@ -12,7 +12,7 @@ use crate::backend::redis::health::info::field;
 use crate::key::MAILBOX;
 use crate::owner::random_uuid;
 
-/// Begins a channel that is a mailbox; the key of the list follows.
+/// The first character of a channel's name that stands for a mailbox. The key of the list follows.
 const MARK: char = '@';
 /// How long a message is kept if it is not fetched; as long as in `hand_over.lua`.
 const LIFE: Duration = Duration::from_secs(60);
@@ -41,8 +41,9 @@ pub(crate) fn put(key: &str, message: &str) -> Pipeline {
     put
 }
 
-/// Empties the mailbox of `listener` over a connection that has no other use. `None`: scripts
-/// cannot reach a mailbox on this server, as it is a part of a cluster.
+/// Passes the messages of the mailbox of `listener` on to it, as they come, over a connection that
+/// has no other use. `None`: scripts cannot reach a mailbox on this server, as it is a part of a
+/// cluster.
 pub(crate) async fn subscribe(
     mut connection: impl ConnectionLike + Send + 'static,
     listener: Listener,
