@@ -101,7 +101,7 @@ async fn a_waiter_that_is_cancelled_is_the_last_thing_a_process_does() {
         child.event("waiting").await;
         assert!(child.wait(NOISE * 2).await.success(), "{}", child.stderr());
         let left = server.raw().keys(&format!("*{prefix}*queue*")).await;
-        assert!(left.is_empty(), "{flavor} {n}: it stands in line");
+        assert!(left.is_empty(), "{flavor} {n}: it stands in the queue");
         guard.release().await.unwrap();
     }
 }

@@ -68,7 +68,7 @@ pub fn downgrade_and_end(args: &Args) {
     });
 }
 
-/// Ends after it has stood in line.
+/// Ends after it has stood in the queue.
 pub fn wait_and_end(args: &Args) {
     run(args, |redlock, words| async move {
         let raw = Raw::new(&words[0]);

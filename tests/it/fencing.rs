@@ -2,7 +2,7 @@
 
 use redlock::{LockError, NodeErrorKind, Redlock};
 
-use crate::line::{Lock, NOBODY, lock, number};
+use crate::server_queue::{Lock, NOBODY, lock, number};
 use crate::support::{Raw, Server, lines_of, secs};
 
 /// The last number that may be a fencing token.
@@ -91,7 +91,7 @@ async fn a_clock_that_steps_back_is_covered_by_the_mark_alone() {
     assert!(mark(&lock).await.1 > 3 * 24 * 3600 + MARK_LIFE - 60);
     lock.release("c").await;
     // Another lock of the slot.
-    let other = Lock { mark: lock.mark.clone(), ..crate::line::lock().await };
+    let other = Lock { mark: lock.mark.clone(), ..crate::server_queue::lock().await };
     assert_eq!(other.acquire("d").await, ahead + 3);
 }
 

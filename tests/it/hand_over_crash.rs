@@ -1,4 +1,4 @@
-//! Processes that die or freeze while they wait in line, when a lock is handed to them, while they
+//! Processes that die or freeze while they wait in the queue, when a lock is handed to them, while they
 //! hold it, and while they give it away. What must hold all the time: one holder, growing fencing
 //! tokens, and nobody who waits for longer than the dead can make them.
 
@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::busy;
 use crate::hand_over_crew::Crew;
-use crate::line::{HEAD, QUICK_RELEASE, RELEASE, ROTATE};
+use crate::server_queue::{HEAD, QUICK_RELEASE, RELEASE, ROTATE};
 use crate::support::proxy::Then;
 use crate::support::{Server, ms};
 

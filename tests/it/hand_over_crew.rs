@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::hand_over_store::Store;
 use crate::hand_over_worker::KEYS;
-use crate::line::Lock;
+use crate::server_queue::Lock;
 use crate::support::proxy::{Then, contains};
 use crate::support::{Process, Proxy, Raw, Server, lines_of, ms, secs, time_passes, unique_prefix};
 
@@ -69,8 +69,8 @@ impl<'a> Crew<'a> {
         Lock::called(&format!("{}{}", self.prefix, KEYS[key].0), self.server.raw())
     }
 
-    /// Owners in line, the first one first.
-    async fn line(&self, key: usize) -> Vec<String> {
+    /// Owners in the queue, the first one first.
+    async fn queue(&self, key: usize) -> Vec<String> {
         let queue = self.lock(key).queue;
         let entries = lines_of(self.raw.cmd(&["LRANGE", &queue, "0", "-1"]).await);
         let owners = entries.iter().filter_map(|entry| entry.splitn(5, ' ').nth(4));
@@ -116,25 +116,25 @@ impl<'a> Crew<'a> {
         self.disturb().await;
     }
 
-    /// Stops one that waits in line, by a signal or on its wire. Gives its owner value.
+    /// Stops one that waits in the queue, by a signal or on its wire. Gives its owner value.
     async fn stop_in_line(&mut self, key: usize, by_signal: bool) -> (usize, String) {
         let patience = Patience::new();
         loop {
-            let line = self.line(key).await;
+            let queue = self.queue(key).await;
             let found =
-                line.iter().rev().find_map(|owner| Some((self.member(owner)?, owner.clone())));
+                queue.iter().rev().find_map(|owner| Some((self.member(owner)?, owner.clone())));
             if let Some((at, owner)) = found {
                 if by_signal {
                     self.freeze(at);
                 } else {
                     self.members[at].proxy.black_hole();
                 }
-                if self.line(key).await.contains(&owner) {
+                if self.queue(key).await.contains(&owner) {
                     return (at, owner);
                 }
                 self.go_on(at, by_signal).await;
             }
-            patience.pause("somebody waits in line").await;
+            patience.pause("somebody waits in the queue").await;
         }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Crew<'a> {
         self.kill(at).await;
     }
 
-    /// Stops one in line until the lock was handed to it. It cannot know.
+    /// Stops one in the queue until the lock was handed to it. It cannot know.
     async fn stop_when_called(&mut self, key: usize, by_signal: bool) -> (usize, String) {
         loop {
             let (at, owner) = self.stop_in_line(key, by_signal).await;
@@ -160,7 +160,7 @@ impl<'a> Crew<'a> {
                 if self.holder(key).await == owner {
                     return (at, owner);
                 }
-                if !self.line(key).await.contains(&owner) && self.holder(key).await != owner {
+                if !self.queue(key).await.contains(&owner) && self.holder(key).await != owner {
                     // The machine was busy for longer than a claim window.
                     break;
                 }
@@ -270,7 +270,7 @@ impl<'a> Crew<'a> {
         }
         for (key, (_, tasks)) in KEYS.into_iter().enumerate() {
             self.stores[key].assert_sound(STUCK).await;
-            assert_eq!(self.line(key).await, [""; 0]);
+            assert_eq!(self.queue(key).await, [""; 0]);
             assert_eq!(self.holder(key).await, "", "all is released");
             let mut written = 0;
             for member in &self.members {

@@ -44,7 +44,7 @@ redis.call('HSET', KEYS[1], 'disturbed', time[1] * 1000 + math.floor(time[2] / 1
 /// Every so many values one body lasts long, and says so.
 const LONG_EVERY: u64 = 16;
 /// After a disturbance somebody has the lock within its lease, a claim window and the time after
-/// which the first in line looks.
+/// which the first in the queue looks.
 const SOON: &str = "3000";
 
 /// The counter of one lock.

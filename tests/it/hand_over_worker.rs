@@ -15,7 +15,7 @@ pub const EXPIRE: Duration = secs(1);
 /// Several tasks of a process for the first lock, so that holders rotate with those who wait
 /// beside them; one for the second, so that it is released each time.
 pub const KEYS: [(&str, u64); 2] = [("rotated", 3), ("released", 1)];
-/// No waiter is served later, whoever dies before it in line.
+/// No waiter is served later, whoever dies before it in the queue.
 const STARVED: Duration = secs(60);
 
 /// Takes both locks again and again until the counters are over: url, url for the counters, prefix,

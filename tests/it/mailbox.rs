@@ -7,8 +7,8 @@ use fault_kit::Sentinels;
 use futures_core::Stream;
 use redlock::{Redlock, RedlockBuilder};
 
-use crate::line::{HEAD, JOIN, Lock, NOBODY, QUICK_RELEASE, RELEASE, lock};
 use crate::security::{introductions, user};
+use crate::server_queue::{HEAD, JOIN, Lock, NOBODY, QUICK_RELEASE, RELEASE, lock};
 use crate::support::{Server, eventually, lines_of, ms, secs, time_passes, unique_prefix};
 
 fn pool_of(url: String) -> Pool {
@@ -65,7 +65,7 @@ impl Monitor {
         .await
     }
 
-    /// How often somebody in line asked for its place, without being told of anything.
+    /// How often somebody in the queue asked for its place, without being told of anything.
     pub async fn looks(&self) -> usize {
         let is_look = |line: &&String| {
             line.contains(&self.join) && !line.contains("\"@") && !line.contains("\"redlock:")
@@ -82,7 +82,7 @@ impl Monitor {
     }
 }
 
-/// The waiter gets the lock without having asked for it since it stands in line.
+/// The waiter gets the lock without having asked for it since it stands in the queue.
 async fn assert_told(server: &Server, holder: RedlockBuilder, waiter: RedlockBuilder) {
     let prefix = unique_prefix();
     let connect = async |builder: RedlockBuilder| builder.prefix(&prefix).build().await.unwrap();
@@ -154,7 +154,7 @@ async fn clients_of_pools_take_turns_without_looking() {
     assert!(looks < HOLDS / 2, "{looks} looks for {} holds", 2 * HOLDS);
 }
 
-/// Where there is no line: a release on each of several servers.
+/// Where there is no queue: a release on each of several servers.
 #[tokio::test]
 async fn a_release_is_told_of_by_mailboxes_too() {
     let servers = [Server::start().await, Server::start().await, Server::start().await];

@@ -16,7 +16,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("count", crate::parity::count),
         ("count-in-tasks", crate::parity::count_in_tasks),
         ("take-turns", crate::hand_over_worker::work),
-        ("wait-in-a-cluster", crate::cluster_line::wait),
+        ("wait-in-a-cluster", crate::cluster_queue::wait),
         ("call-and-end", ends_roles::call_and_end),
         ("cancel-and-end", ends_roles::cancel_and_end),
         ("downgrade-and-end", ends_roles::downgrade_and_end),

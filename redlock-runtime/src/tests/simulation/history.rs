@@ -153,7 +153,7 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
         let waiting = state.network.nodes.iter().flat_map(Node::waiting);
         let waiting = waiting.filter(|process| world.runs_at(*process, now) == now).count();
         if waiting > 0 {
-            state.witness.report(now, &format!("{waiting} are left in line"));
+            state.witness.report(now, &format!("{waiting} are left in the queue"));
         }
     }
     let left: usize = state.network.nodes.iter().map(|node| node.locks(now)).sum();

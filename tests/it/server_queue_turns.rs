@@ -1,10 +1,10 @@
-//! Who of those in line has the lock next, where some cannot be told and some do not look.
+//! Who of those in the queue has the lock next, where some cannot be told and some do not look.
 
 use std::time::Instant;
 
 use redlock::Redlock;
 
-use crate::line::{NOBODY, lock};
+use crate::server_queue::{NOBODY, lock};
 use crate::support::{Server, eventually, lines_of, ms, secs, unique_prefix};
 
 /// A mailbox that nobody empties: its client is frozen, as far as the server knows.
@@ -32,7 +32,7 @@ async fn who_looks_at_a_free_lock_has_it_before_those_who_do_not() {
 
 /// One hand-over in seventeen goes to it all the same, by the server's clock.
 #[tokio::test]
-async fn who_cannot_be_told_is_passed_over_mostly_where_others_behind_it_can() {
+async fn a_waiter_without_signals_is_mostly_passed_over_for_one_with_them() {
     let mut passed_over = 0;
     for _ in 0..20 {
         let lock = lock().await;
@@ -54,7 +54,7 @@ async fn who_cannot_be_told_is_passed_over_mostly_where_others_behind_it_can() {
 
 /// It is served in the end, however many can be told.
 #[tokio::test]
-async fn who_cannot_be_told_is_not_passed_over_for_ever() {
+async fn a_waiter_without_signals_is_not_passed_over_for_ever() {
     let lock = lock().await;
     let channel = frozen();
     lock.join_on("0", NOBODY).await.unwrap();
@@ -72,8 +72,8 @@ async fn who_cannot_be_told_is_not_passed_over_for_ever() {
     }
 }
 
-/// As behind a snapshot that was restored, or a replica that lagged: these owners of a client that
-/// lives were served long ago.
+/// As after an old snapshot was restored, or a replica that lagged took over: the client of these
+/// owners lives, and they were served long ago.
 #[tokio::test]
 async fn entries_that_came_back_with_older_data_cost_nobody_a_turn() {
     let server = Server::start().await;

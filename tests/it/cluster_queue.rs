@@ -1,8 +1,8 @@
-//! The line of a lock in a cluster: each process listens at every master.
+//! The queue of a lock in a cluster: each process listens at every master.
 
 use redlock::Redlock;
 
-use crate::line::Lock;
+use crate::server_queue::Lock;
 use crate::support::process::{Args, block_on, emit};
 use crate::support::{Cluster, Process, Server, eventually, lines_of, ms, secs, unique_prefix};
 
@@ -21,7 +21,7 @@ async fn build(cluster: &Cluster, prefix: &str) -> Redlock {
     Redlock::builder().cluster(cluster.urls()).prefix(prefix).build().await.unwrap()
 }
 
-/// The channel and the owner of each in line.
+/// The channel and the owner of each in the queue.
 async fn entries(lock: &Lock) -> Vec<(String, String)> {
     let entries = lines_of(lock.raw.cmd(&["LRANGE", &lock.queue, "0", "-1"]).await);
     let words = entries.iter().map(|entry| entry.splitn(5, ' ').skip(3));
@@ -31,7 +31,7 @@ async fn entries(lock: &Lock) -> Vec<(String, String)> {
     words.map(pair).collect()
 }
 
-/// Once so many are in line.
+/// Once so many are in the queue.
 async fn in_line<const N: usize>(lock: &Lock) -> [(String, String); N] {
     eventually(secs(30), || async { <[_; N]>::try_from(entries(lock).await) }).await
 }
@@ -71,7 +71,7 @@ async fn whoever_died_in_line_is_passed_over_at_once() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A connection that breaks is made anew, and those in line look meanwhile.
+/// A connection that breaks is made anew, and those in the queue look meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_breaks_is_made_anew() {
     let cluster = Cluster::start_with(secs(60), &[]).await;

@@ -1,17 +1,17 @@
-//! Releases that are told of where there is no line: N masters, and `min_replicas`.
+//! Release hints, where there is no queue: N masters, and `min_replicas`.
 
 use futures_core::Stream;
 use redlock::{Redlock, RedlockBuilder};
 
-use crate::line::{HEAD, Lock, QUICK_RELEASE, RELEASE};
+use crate::server_queue::{HEAD, Lock, QUICK_RELEASE, RELEASE};
 use crate::support::{Server, eventually, lines_of, ms, secs, unique_prefix};
 
-const NOTICE: &str = script!("release_hint.lua");
+const HINT: &str = script!("release_hint.lua");
 
-/// What a server publishes to waiters.
-struct Ear(deadpool_redis::redis::aio::PubSub);
+/// Hears what a server publishes to waiters.
+struct Listener(deadpool_redis::redis::aio::PubSub);
 
-impl Ear {
+impl Listener {
     async fn at(server: &Server) -> Self {
         let client = deadpool_redis::redis::Client::open(server.url()).unwrap();
         let mut pubsub = client.get_async_pubsub().await.unwrap();
@@ -43,15 +43,15 @@ async fn a_release_is_told_of(servers: &[Server], client: impl Fn() -> RedlockBu
     let guard = first.lock("k").expire(secs(60)).acquire().await.unwrap();
     let waiting = tokio::spawn(second.lock("k").wait(secs(50)).acquire());
     let queue = format!("{{{prefix}k}}:queue");
-    let mut ears = Vec::new();
+    let mut listeners = Vec::new();
     for server in servers {
         let raw = server.raw();
         eventually(secs(20), || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
-        ears.push(Ear::at(server).await);
+        listeners.push(Listener::at(server).await);
     }
     guard.release().await.unwrap();
-    for ear in &mut ears {
-        let message = ear.next().await;
+    for listener in &mut listeners {
+        let message = listener.next().await;
         assert!(message.starts_with("free "), "{message}");
         assert!(message.ends_with(&format!("{prefix}k")), "{message}");
     }
@@ -85,7 +85,7 @@ async fn a_master_with_replicas_tells_a_waiter_of_a_release() {
 
 /// Who gives up leaves nothing behind on any server.
 #[tokio::test]
-async fn whoever_gives_up_takes_its_wish_back() {
+async fn whoever_gives_up_withdraws_its_hint_request() {
     let masters = [Server::start().await, Server::start().await, Server::start().await];
     let prefix = unique_prefix();
     let connect = async || {
@@ -96,16 +96,16 @@ async fn whoever_gives_up_takes_its_wish_back() {
     let guard = first.lock("k").expire(secs(60)).acquire().await.unwrap();
     let waiting = tokio::spawn(second.lock("k").wait(secs(50)).acquire());
     let queue = format!("{{{prefix}k}}:queue");
-    let wishes = async || {
-        let mut wishes = 0;
+    let requests = async || {
+        let mut requests = 0;
         for master in &masters {
-            wishes += master.raw().int(&["LLEN", &queue]).await;
+            requests += master.raw().int(&["LLEN", &queue]).await;
         }
-        wishes
+        requests
     };
-    eventually(secs(20), || async { wishes().await == 3 }).await;
+    eventually(secs(20), || async { requests().await == 3 }).await;
     waiting.abort();
-    eventually(secs(20), || async { wishes().await == 0 }).await;
+    eventually(secs(20), || async { requests().await == 0 }).await;
     guard.release().await.unwrap();
 }
 
@@ -114,28 +114,28 @@ async fn whoever_gives_up_takes_its_wish_back() {
 async fn a_release_tells_the_first_who_listens_and_hands_nothing_over() {
     let server = Server::start().await;
     let lock = Lock::new(server.raw());
-    let wish = async |owner: &str, channel: &str| {
+    let request = async |owner: &str, channel: &str| {
         let keys = ["2", lock.key.as_str(), &lock.queue];
-        let words = [&["EVAL", NOTICE][..], &keys, &[owner, channel, "0"]].concat();
+        let words = [&["EVAL", HINT][..], &keys, &[owner, channel, "0"]].concat();
         lines_of(lock.raw.cmd(&words).await).remove(0)
     };
-    assert_eq!(wish("early", "redlock:one").await, "0", "it is free");
+    assert_eq!(request("early", "redlock:one").await, "0", "it is free");
     assert_eq!(lock.waiting().await, 0);
     lock.join_on("holder", "-").await.unwrap();
     let client = deadpool_redis::redis::Client::open(server.url()).unwrap();
     let mut pubsub = client.get_async_pubsub().await.unwrap();
     pubsub.subscribe("redlock:one").await.unwrap();
-    let mut ear = Ear(pubsub);
+    let mut listener = Listener(pubsub);
     for (owner, channel) in
         [("gone", "redlock:gone"), ("a 1 b", "redlock:one"), ("c", "redlock:one")]
     {
-        assert_eq!(wish(owner, channel).await, "1");
+        assert_eq!(request(owner, channel).await, "1");
     }
     assert!(lock.raw.pttl(&lock.queue).await.unwrap() > secs(50));
     assert_eq!(lock.release("holder").await, "1", "nobody is handed anything");
-    assert_eq!(ear.next().await, format!("free 5 a 1 b{}", lock.key));
+    assert_eq!(listener.next().await, format!("free 5 a 1 b{}", lock.key));
     assert_eq!((lock.holder().await, lock.waiting().await), (None, 1));
     let script = [QUICK_RELEASE, HEAD, RELEASE].concat();
     assert_eq!(lock.run(&script, &["c", "leave"]).await.unwrap(), ["0"]);
-    assert_eq!(lock.waiting().await, 0, "it has taken its wish back");
+    assert_eq!(lock.waiting().await, 0, "it has withdrawn its request");
 }

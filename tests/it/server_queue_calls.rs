@@ -1,8 +1,8 @@
 //! What a hand-over costs the server, and who hears of it.
 
 use crate::clients::{client, raw};
-use crate::line::{Lock, NOBODY, lock};
 use crate::local_connections::MANY;
+use crate::server_queue::{Lock, NOBODY, lock};
 use crate::support::{Server, eventually, secs, unique_prefix};
 use futures_core::Stream;
 
@@ -35,7 +35,7 @@ async fn a_hand_over_costs_one_script_and_one_message() {
     assert_eq!(lock.holder().await.as_deref(), Some("100"));
     assert_eq!(calls(&lock, "eval").await, 100);
     assert_eq!(calls(&lock, "publish").await, 100);
-    assert_eq!(calls(&lock, "lrange").await, 0, "nobody reads the whole line");
+    assert_eq!(calls(&lock, "lrange").await, 0, "nobody reads the whole queue");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The scripts of a line, as docs/protocol.md has them, without the library.
+//! The scripts of the queue of a lock, as docs/protocol.md has them, without the library.
 
 use crate::support::{Raw, Server, eventually, lines_of, ms, secs, unique_prefix};
 
@@ -163,7 +163,7 @@ async fn whoever_came_first_is_served_first() {
     }
     assert_eq!(lock.release("c").await, "1");
     assert_eq!(lock.holder().await, None);
-    assert_eq!(lock.raw.pttl(&lock.queue).await, None, "an empty line is no key");
+    assert_eq!(lock.raw.pttl(&lock.queue).await, None, "an empty queue is no key");
 }
 
 /// Over grants, hand-overs, rotations and what was given back.
@@ -254,7 +254,7 @@ async fn a_process_that_is_gone_is_passed_over_at_once() {
 
 /// It listens, but never claims the lock: a nudge after the claim window.
 #[tokio::test]
-async fn a_process_that_is_frozen_holds_the_line_up_for_one_claim_window() {
+async fn a_process_that_is_frozen_holds_the_queue_up_for_one_claim_window() {
     let hasty = HEAD.replace("claim_window = 1000", "claim_window = 30");
     let lock = Lock { head: hasty, ..lock().await };
     lock.join("holder").await;
@@ -312,9 +312,9 @@ async fn who_looks_learns_its_place_or_that_it_has_none() {
     lock.raw.cmd(&["PEXPIRE", &lock.queue, "1000"]).await;
     let reply = lock.look("b").await;
     assert_eq!([&reply[0], &reply[2], &reply[4], &reply[5]], ["0", "holder", "1", "1"]);
-    assert!(lock.raw.pttl(&lock.queue).await.unwrap() > secs(50), "a line is kept by a look");
+    assert!(lock.raw.pttl(&lock.queue).await.unwrap() > secs(50), "a look keeps a queue");
     assert_eq!(lock.look("stranger").await[0], "2");
-    assert_eq!(lock.waiting().await, 2, "a look puts nobody in line");
+    assert_eq!(lock.waiting().await, 2, "a look puts nobody into the queue");
     // The call was missed.
     lock.release("holder").await;
     let reply = lock.look("a").await;
@@ -365,7 +365,7 @@ async fn a_holder_gives_way_to_others_only() {
     assert_eq!(lock.rotate("a2", first, "a3").await[0], "0");
 }
 
-/// A client of the standard algorithm with the same key, that knows of no line.
+/// A client of the standard algorithm with the same key, that knows of no queue.
 #[tokio::test]
 async fn a_foreign_client_excludes_and_is_excluded() {
     let lock = lock().await;

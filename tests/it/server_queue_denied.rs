@@ -1,12 +1,12 @@
-//! Where a line cannot be: a release works all the same, and whoever would join is told so.
+//! Where no queue can be: a release works all the same, and a caller that would join is told so.
 
 use std::time::Instant;
 
 use redlock::Redlock;
 
-use crate::line::{HEAD, Lock, NOBODY, lock};
-use crate::line_calls::calls;
 use crate::security::user;
+use crate::server_queue::{HEAD, Lock, NOBODY, lock};
+use crate::server_queue_calls::calls;
 use crate::support::{Proxy, Raw, Server, eventually, lines_of, secs};
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn without_memory_a_reader_claims_what_it_has_and_no_other_one_enters() {
     }
 }
 
-/// Each of the words that a line needs and a lock does not.
+/// Each of the words that a queue needs and a lock does not.
 #[tokio::test]
 async fn a_user_without_the_words_of_a_line_releases_and_is_told() {
     let line = user("acl");
