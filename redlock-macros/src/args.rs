@@ -200,6 +200,13 @@ impl Args {
         }
         let holds = !matches!(self.min_hold, None | Some(Time::Millis(0)));
         if let (true, Some(min_hold)) = (holds, given("min_hold")) {
+            if given("keys").is_some() {
+                let message = "`keys` and `min_hold` exclude each other: `min_hold` is for a job \
+                               that runs once, so for one `key`; leave it out, or put a second \
+                               `#[redis_lock]` with the key of the job and `min_hold` below this \
+                               one";
+                return errors.at(min_hold.span(), message);
+            }
             let kind = match self.permits {
                 Some(_) => "`permits`",
                 None if self.mode == Mode::Read => "`mode = \"read\"`",
@@ -223,13 +230,16 @@ impl Args {
         }
     }
 
-    /// Is `name` not an option, but a format argument for a key with braces?
+    /// Is `name` not an option, but a format argument for a key with braces? Braces with any other
+    /// text are a hash tag.
     fn formats(&self, name: &Ident, is_bare: bool) -> bool {
         let Some(Key::Template(template)) = &self.key else { return false };
         let text = template.value();
-        let is_named = text.contains(&format!("{{{name}"));
+        let is_named = [format!("{{{name}}}"), format!("{{{name}:")];
+        let is_positional = ["{}", "{:", "{0"];
         !KNOWN.iter().any(|known| name.unraw() == known)
-            && (is_named || is_bare && text.contains('{'))
+            && (is_named.iter().any(|open| text.contains(open))
+                || is_bare && is_positional.iter().any(|open| text.contains(open)))
     }
 
     fn set(&mut self, name: &'static str, value: Expr, errors: &mut Errors) {
@@ -296,19 +306,12 @@ const KNOWN: [&str; 14] = [
 ];
 
 /// Options that exclude each other, and what to do.
-const EXCLUSIVE: [(&str, &str, &str); 3] = [
+const EXCLUSIVE: [(&str, &str, &str); 2] = [
     (
         "key",
         "keys",
         "`key` and `keys` exclude each other: `key` is for one lock, `keys` for several that are \
          taken together; put all of them into `keys = [..]`",
-    ),
-    (
-        "keys",
-        "min_hold",
-        "`keys` and `min_hold` exclude each other: `min_hold` is for a job that runs once, so for \
-         one `key`; leave it out, or put a second `#[redis_lock]` with the key of the job and \
-         `min_hold` below this one",
     ),
     (
         "keys",

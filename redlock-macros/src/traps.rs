@@ -19,8 +19,10 @@ pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error>
 }
 
 /// A template in which `:id`, `$id` or `#id` names an argument that no placeholder reads. Behind a
-/// word, `:` and `#` are delimiters: `stock:id` is ordinary text.
+/// word, `:` and `#` are delimiters: `stock:id` is ordinary text. Behind a hash tag they are where
+/// the template has placeholders: without any, its braces were probably meant as one.
 fn behind_sign(template: &Template, unread: &[Ident]) -> Option<Error> {
+    let has_value = template.parts.iter().any(|part| part.expr().is_some());
     let mut before = None;
     let found = template.parts.iter().find_map(|part| {
         let Part::Text(text) = part else {
@@ -29,7 +31,8 @@ fn behind_sign(template: &Template, unread: &[Ident]) -> Option<Error> {
         };
         let found = text.match_indices([':', '$', '#']).find_map(|(at, sign)| {
             let before = text[..at].chars().next_back().or(before);
-            let joins = |c| is_word(c) && sign != "$" || [':', '$', '#'].contains(&c);
+            let ends_word = |c| is_word(c) || c == '}' && has_value;
+            let joins = |c| ends_word(c) && sign != "$" || [':', '$', '#'].contains(&c);
             let word = first_word(&text[at + sign.len()..]);
             let names_one = || unread.iter().any(|name| name.unraw() == word);
             (!before.is_some_and(joins) && names_one()).then_some((sign, word))
@@ -270,6 +273,28 @@ mod tests {
         assert!(message.starts_with("`<<id>>`"), "{message}");
         for template in ["{id}-<id>", "{id}-<n>", "{stock}-<n>", "{<n>}<n>", "{id<n>}"] {
             assert_eq!(trap(template), None, "{template}");
+        }
+    }
+
+    /// Behind a hash tag as well, where a placeholder shows that the template is understood.
+    #[test]
+    fn a_sign_behind_a_word_is_a_delimiter() {
+        for template in
+            ["stock:id", "<n>:id", "{<n>}:id-<n>", "{<n>}#id", "{shop}:id-<n>", "{<n>}::id"]
+        {
+            assert_eq!(trap(template), None, "{template}");
+        }
+        for (template, shown) in [
+            ("stock-:id", "`:id`"),
+            ("<n>-#id", "`#id`"),
+            ("<n>$id", "`$id`"),
+            ("{<n>}$id", "`$id`"),
+            ("{<n>}-:id", "`:id`"),
+            ("{shop}:id", "`:id`"),
+            ("{shop}#id", "`#id`"),
+        ] {
+            let message = trap(template).unwrap_or_default();
+            assert!(message.starts_with(shown), "{template}: {message}");
         }
     }
 }

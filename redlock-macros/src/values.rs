@@ -261,22 +261,46 @@ fn time(name: &str, value: Expr, errors: &mut Errors) -> Option<Time> {
             }
         }
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
-            let n = number.base10_digits();
-            let message =
-                format!("`{name}` needs a unit: write `{name} = \"{n}s\"` or `{name} = \"{n}ms\"`");
+            let (digits, suffix) = (number.base10_digits(), number.suffix());
+            let message = unquoted(name, digits, suffix).unwrap_or_else(|| {
+                format!(
+                    "`{name}` needs a unit: write `{name} = \"{digits}s\"` or \
+                     `{name} = \"{digits}ms\"`"
+                )
+            });
             refused(number, message, errors)
         }
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => {
             refused(value, format!("invalid `{name}`: a duration cannot be negative"), errors)
         }
         Expr::Lit(other) => {
-            let message = format!(
-                "`{name}` must be a duration such as \"10s\", or an expression of type `Duration`"
-            );
+            let unquoted = match &other.lit {
+                Lit::Float(number) => unquoted(name, number.base10_digits(), number.suffix()),
+                _ => None,
+            };
+            let message = unquoted.unwrap_or_else(|| {
+                format!(
+                    "`{name}` must be a duration such as \"10s\", or an expression of type \
+                     `Duration`"
+                )
+            });
             refused(other, message, errors)
         }
         other => plain(name, other, errors).map(Time::Value),
     }
+}
+
+/// What to write instead of `2m` without quotes; none for a number without a unit, or with the name
+/// of a type behind it.
+fn unquoted(name: &str, digits: &str, suffix: &str) -> Option<String> {
+    if suffix.is_empty() || suffix.starts_with(['i', 'u', 'f']) {
+        return None;
+    }
+    let written = format!("{digits}{suffix}");
+    Some(match duration::parse_ms(&written) {
+        Ok(_) => format!("`{name}` is written as a text: write `{name} = \"{written}\"`"),
+        Err(problem) => format!("invalid `{name}`: {problem}"),
+    })
 }
 
 /// Below this the margins for drift (2 ms and 1 %) and for stopping the body (5 %) use up the

@@ -221,12 +221,62 @@ fn a_lock_has_one_kind() {
         let errors = problems(tokens);
         assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
     }
+    for min_hold in [quote!(min_hold = "5s"), quote!(min_hold = m)] {
+        for tokens in [quote!(keys = ["a"], #min_hold), quote!(#min_hold, keys = ["a"])] {
+            let (_, errors) = parsed(tokens);
+            let part = "`keys` and `min_hold` exclude each other";
+            assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+        }
+    }
+    assert!(parsed(quote!(keys = ["a"], min_hold = "0s")).1.is_empty());
     for tokens in [
         quote!(mode = "read", min_hold = "0s"),
         quote!(mode = "write", min_hold = "5s"),
         quote!(permits = 4_294_967_295),
     ] {
         assert!(problems(tokens).is_empty());
+    }
+}
+
+/// Braces are a hash tag, too.
+#[test]
+fn a_format_argument_is_one_that_the_braces_name_or_leave_open() {
+    for (tokens, part) in [
+        (quote!(key = "{timeouts}-<id>", timeout = "5s"), "did you mean `wait`?"),
+        (quote!(key = "{stock}-<id>", timeout), "did you mean `wait`?"),
+        (quote!(key = "{<id>}", colour), "unknown option `colour`"),
+        (quote!(key = "{n}-<id>", n = id), "write `<id>` in it"),
+        (quote!(key = "k-{n:05}", n = id), "write `<id>` in it"),
+        (quote!(key = "k-{id}", id), "write `<id>` in it"),
+        (quote!(key = "k-{}", id), "write `<id>` in it"),
+        (quote!(key = "{shop}-{:05}", id), "write `<id>` in it"),
+        (quote!(key = "k-{0:?}", id), "write `<id>` in it"),
+    ] {
+        let (_, errors) = parsed(tokens);
+        assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+    }
+}
+
+#[test]
+fn a_unit_behind_a_number_belongs_into_quotes() {
+    for (tokens, part) in [
+        ("expire = 250ms", "write `expire = \"250ms\"`"),
+        ("expire = 10s", "write `expire = \"10s\"`"),
+        ("expire = 2m", "write `expire = \"2m\"`"),
+        ("wait = 3h", "write `wait = \"3h\"`"),
+        ("min_hold = 1d", "write `min_hold = \"1d\"`"),
+        ("expire = 1_500ms", "write `expire = \"1500ms\"`"),
+        ("expire = 2min", "unknown time unit `min`; write \"2m\"; the units are ms, s, m, h, d"),
+        ("expire = 2w", "unknown time unit `w`; the units are ms, s, m, h, d"),
+        ("expire = 99999999999999999999s", "the duration is too large"),
+        ("expire = 1.5s", "write it in a smaller unit, \"1500ms\""),
+        ("expire = 10u64", "write `expire = \"10s\"` or `expire = \"10ms\"`"),
+        ("expire = 10", "write `expire = \"10s\"` or `expire = \"10ms\"`"),
+        ("expire = 1.5", "must be a duration such as \"10s\""),
+        ("expire = 1.5f64", "must be a duration such as \"10s\""),
+    ] {
+        let errors = problems(tokens.parse().unwrap_or_default());
+        assert!(errors.len() == 1 && errors[0].contains(part), "{tokens}: {errors:?}");
     }
 }
 

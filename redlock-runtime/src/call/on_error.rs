@@ -8,7 +8,9 @@ use crate::error::LockError;
     label = "expected `Result<T, E>` where `E: From<redlock::LockError>`",
     note = "return a `Result<T, E>` whose error type implements `From<redlock::LockError>`",
     note = "or state what a lock failure means here: `#[redis_lock(.., on_error = |e| ..)]` or \
-            `on_error = panic`"
+            `on_error = panic`",
+    note = "`on_busy = \"skip\"` needs one of these beside it: it covers a lock that is busy, not \
+            a Redis that does not answer"
 )]
 pub trait FromLockError: Sized {
     /// The failure, as a return value.

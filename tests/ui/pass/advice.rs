@@ -45,6 +45,12 @@ async fn signs_are_meant(id: u64) -> Answer {
     Ok(id)
 }
 
+// Behind a hash tag, too.
+#[redis_lock(key = "{<tenant>}:order-<id>")]
+async fn signs_behind_hash_tag(tenant: &str, order: &u64, id: u64) -> Answer {
+    Ok(tenant.len() as u64 + order + id)
+}
+
 // `format!("k-<id>")`
 #[redis_lock(key = format!("<k>-{id}"))]
 async fn formatted(id: u64) -> Answer {
