@@ -96,18 +96,26 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
 
 /// The error of a caller when the thread stopped during `what`.
 pub(crate) fn stopped(what: &str) -> LockError {
-    LockError::BackgroundThread { message: format!("it stopped during {what}") }
+    let message = format!("it stopped during {what}; call again: that starts it anew");
+    LockError::BackgroundThread { message }
 }
 
 fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
-    let failed = |error: std::io::Error| LockError::BackgroundThread { message: error.to_string() };
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let failed = |limit: &'static str| {
+        move |error: std::io::Error| LockError::BackgroundThread {
+            message: format!("{error}; raise the limit of {limit}"),
+        }
+    };
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed("open files (`ulimit -n`), or find who leaks connections"))?;
     let (handle, mut driven) = (runtime.handle().clone(), Driven(Some(runtime)));
     let thread = thread
         .name("redlock-bg".to_owned())
         // Tasks come through the handle; the thread itself only drives them, for ever.
         .spawn(move || driven.0.take().map(|runtime| runtime.block_on(std::future::pending())))
-        .map_err(failed)?;
+        .map_err(failed("threads (`ulimit -u`, or `pids.max` of the container)"))?;
     Ok(BackgroundThread { handle, thread })
 }
 
@@ -142,7 +150,15 @@ mod tests {
     #[tokio::test]
     async fn a_thread_that_cannot_start_is_an_error_inside_of_a_runtime() {
         let refused = start(Builder::new().stack_size(usize::MAX / 2));
-        assert!(matches!(refused, Err(LockError::BackgroundThread { .. })));
+        let error = refused.map(|_| ()).unwrap_err();
+        assert!(matches!(error, LockError::BackgroundThread { .. }));
+        assert!(error.to_string().contains("; raise the limit of threads (`ulimit -u`"), "{error}");
+    }
+
+    #[test]
+    fn a_thread_that_died_says_what_the_caller_can_do() {
+        let text = stopped("a shutdown").to_string();
+        assert!(text.ends_with("it stopped during a shutdown; call again: that starts it anew"));
     }
 
     #[test]

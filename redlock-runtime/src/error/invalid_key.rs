@@ -34,10 +34,14 @@ pub enum InvalidKeyReason {
 impl fmt::Display for InvalidKeyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("the key is empty, so all callers would share one lock"),
+            Self::Empty => f.write_str(
+                "the key is empty, so all callers would share one lock; name what is locked, as \
+                 in `stock-42`",
+            ),
             Self::EmptyValue(name) => write!(
                 f,
-                "`<{name}>` is empty, so all callers without a value would share one lock"
+                "`<{name}>` is empty, so all callers without a value would share one lock; check \
+                 the value before the call"
             ),
             Self::ControlCharacter(c) => {
                 write!(f, "it contains the control character {c:?}; format the value without it")
@@ -46,12 +50,19 @@ impl fmt::Display for InvalidKeyReason {
                 write!(f, "it has {length} bytes, the limit is 1024; use an id or a hash instead")
             }
             Self::ReservedSuffix(suffix) => {
-                write!(f, "it ends with `{suffix}`, which is reserved for helper keys")
+                write!(
+                    f,
+                    "it ends with `{suffix}`, which is reserved for helper keys; put something \
+                     behind it"
+                )
             }
             Self::UnbalancedBrace => f.write_str(
-                "it has a `}` without a `{tag}`, so helper keys cannot share its hash slot",
+                "it has a `}` without a `{tag}`, so helper keys cannot share its hash slot; write \
+                 the braces as `{tag}`, or leave them out",
             ),
-            Self::Display => f.write_str("the `Display` of a value in it returned an error"),
+            Self::Display => {
+                f.write_str("the `Display` of a value in it returned an error; mend its `fmt`")
+            }
         }
     }
 }

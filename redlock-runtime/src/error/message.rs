@@ -163,6 +163,9 @@ impl LockError {
             Self::Lost { key, reason, .. } if *reason != LostReason::Released => {
                 format!("lock `{key}` was lost, and the work was stopped")
             }
+            Self::ExpireTooShort { key, .. } => {
+                format!("lock `{key}` is unavailable at the moment")
+            }
             Self::Unavailable { key, .. } if !key.is_empty() => {
                 format!("lock `{key}` is unavailable at the moment")
             }
@@ -174,7 +177,7 @@ impl LockError {
                 format!("lock `{key}` is in use by this request already")
             }
             Self::InvalidKey { .. } => "a value of this request cannot be used".to_owned(),
-            Self::Lost { key, .. } | Self::InTask { key } | Self::ExpireTooShort { key, .. } => {
+            Self::Lost { key, .. } | Self::InTask { key } => {
                 format!("lock `{key}` cannot be used like this")
             }
             Self::Unavailable { .. }
@@ -238,6 +241,29 @@ mod tests {
         let text = error.public_message();
         assert!(text.contains("cannot be used") && !text.contains("stock-{"), "{text}");
         assert!(!text.contains("lock key") && !text.contains("redis"), "{text}");
+    }
+
+    /// A server or a thread that was busy is no mistake of whoever asked.
+    #[test]
+    fn a_grant_that_came_too_late_is_told_to_users_as_an_outage() {
+        let key = "stock-42".to_owned();
+        let (took, expire) = (Duration::from_secs(2), Duration::from_secs(1));
+        let text = LockError::ExpireTooShort { key, took, expire }.public_message();
+        assert_eq!(text, "lock `stock-42` is unavailable at the moment");
+    }
+
+    #[test]
+    fn what_a_key_lacks_comes_with_what_to_do() {
+        for (reason, advice) in [
+            (InvalidKeyReason::Empty, "name what is locked, as in `stock-42`"),
+            (InvalidKeyReason::EmptyValue("id"), "check the value before the call"),
+            (InvalidKeyReason::ReservedSuffix(":queue"), "put something behind it"),
+            (InvalidKeyReason::UnbalancedBrace, "write the braces as `{tag}`, or leave them out"),
+            (InvalidKeyReason::Display, "mend its `fmt`"),
+        ] {
+            let error = LockError::InvalidKey { key: "k".into(), reason };
+            assert!(error.to_string().ends_with(advice), "{error}");
+        }
     }
 
     #[test]
