@@ -21,9 +21,29 @@ const SENTINEL: &str = "REDLOCK_SENTINEL";
 const CLUSTER: &str = "REDLOCK_CLUSTER";
 const PREFIX: &str = "REDLOCK_PREFIX";
 
-/// The client that the variables of this process describe.
-pub(crate) fn builder() -> Result<RedlockBuilder, LockError> {
-    from_readable(|name| std::env::var(name))
+impl RedlockBuilder {
+    /// A builder from the environment, which more options can be added to: what
+    /// [`init_from_env`](crate::init_from_env) builds. That has the list of variables.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] when no server is named, a value cannot work, a file cannot be read,
+    /// or a variable needs a feature that is not compiled in.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::RedlockBuilder;
+    ///
+    /// match RedlockBuilder::from_env() {
+    ///     // `init_from_env`, with two options more
+    ///     Ok(builder) => drop(redlock::init(builder.client_name("web-3").lazy()).await?),
+    ///     Err(error) => assert!(error.to_string().contains("set REDIS_URL"), "{error}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn from_env() -> Result<Self, LockError> {
+        from_readable(|name| std::env::var(name))
+    }
 }
 
 /// Fails first for a variable that cannot be read: it does not stand for the default. A client with

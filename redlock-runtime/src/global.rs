@@ -1,9 +1,9 @@
 //! The global client: the one that functions with `#[redis_lock]` use.
 
+use super::process;
 use super::process::PerProcess;
-use super::{environment, process};
 use crate::blocking::block_on;
-use crate::client::{IntoRedlock, Redlock, check_may_block, in_scope};
+use crate::client::{IntoRedlock, Redlock, RedlockBuilder, check_may_block, in_scope};
 use crate::error::LockError;
 
 static GLOBAL: PerProcess<Redlock> = PerProcess::new();
@@ -11,7 +11,8 @@ static GLOBAL: PerProcess<Redlock> = PerProcess::new();
 /// Makes the global client. Call it once, at startup, before the first locked function; and once
 /// more in a child of a fork, which cannot use the client of its parent.
 ///
-/// Takes a URL, a `deadpool_redis::Pool`, a [`builder`](Redlock::builder) or a client.
+/// Takes a URL (`&str`, `String` or `&String`), the URLs of N masters (`Vec<String>`), a
+/// `deadpool_redis::Pool`, a [`builder`](Redlock::builder) or a client.
 ///
 /// # Errors
 /// [`LockError::AlreadyInitialized`] at the second call, [`LockError::Config`] for options that
@@ -81,7 +82,8 @@ pub fn init_blocking(client: impl IntoRedlock) -> Result<Redlock, LockError> {
 ///
 /// A blank variable counts as one that is not set: a client without a prefix is made by
 /// [`prefix("")`](crate::RedlockBuilder::prefix) only, and so is one whose prefix has white space
-/// at its ends. The program `redlock` reads the same ones.
+/// at its ends. The program `redlock` reads the same ones. [`RedlockBuilder::from_env`] reads them
+/// for a client with more options, or one that is not the global one.
 ///
 /// # Errors
 /// As [`init`]; [`LockError::Config`] when no server is named, a file cannot be read, or a variable
@@ -96,7 +98,7 @@ pub fn init_blocking(client: impl IntoRedlock) -> Result<Redlock, LockError> {
 /// # Ok(()) }
 /// ```
 pub async fn init_from_env() -> Result<Redlock, LockError> {
-    init(environment::builder()?).await
+    init(RedlockBuilder::from_env()?).await
 }
 
 /// The global client; inside of a [`Redlock::scope`] the client of that scope.

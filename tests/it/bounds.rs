@@ -66,7 +66,9 @@ async fn the_futures_are_send() {
     drop(send(Redlock::builder().build()));
     drop(send(Redlock::connect("redis://127.0.0.1:1")));
     drop(send(redlock::init("redis://127.0.0.1:1")));
+    drop(send(redlock::init(&String::from("redis://127.0.0.1:1"))));
     drop(send(redlock::init_from_env()));
+    drop(RedlockBuilder::from_env().map(|builder| send(builder.build())));
     drop(send(redlock.lock("k").acquire()));
     drop(send(redlock.lock("k").try_acquire()));
     drop(send(redlock.lock("k").run(async {})));

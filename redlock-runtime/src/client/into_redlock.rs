@@ -6,8 +6,8 @@ use super::builder::RedlockBuilder;
 use super::redlock::Redlock;
 use crate::error::LockError;
 
-/// What [`init`](crate::init) can make a client of: a URL, several URLs, a `deadpool_redis::Pool`,
-/// a builder, or a client.
+/// What [`init`](crate::init) can make a client of: a URL (`&str`, `String` or `&String`), the URLs
+/// of N masters (`Vec<String>`), a `deadpool_redis::Pool`, a builder, or a client.
 ///
 /// ```
 /// use redlock::{IntoRedlock, Redlock};
@@ -55,6 +55,12 @@ impl IntoRedlock for String {
     }
 }
 
+impl IntoRedlock for &String {
+    fn into_redlock(self) -> impl Future<Output = Result<Redlock, LockError>> + Send {
+        self.as_str().into_redlock()
+    }
+}
+
 impl IntoRedlock for Vec<String> {
     async fn into_redlock(self) -> Result<Redlock, LockError> {
         Redlock::builder().urls(self).build().await
@@ -73,11 +79,26 @@ impl IntoRedlock for Redlock {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of a configuration is lent, not given.
+    #[tokio::test]
+    async fn a_borrowed_string_is_a_url() {
+        let url = String::from("http://10.0.0.7");
+        let lent = (&url).into_redlock().await.unwrap_err();
+        assert_eq!(lent, url.as_str().into_redlock().await.unwrap_err());
+        assert_eq!(lent, url.into_redlock().await.unwrap_err());
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for crate::client::RedlockBuilder {}
     impl Sealed for &str {}
     impl Sealed for String {}
+    impl Sealed for &String {}
     impl Sealed for Vec<String> {}
     impl Sealed for super::Pool {}
     impl Sealed for crate::client::Redlock {}
