@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fault_kit::Raw;
 use redlock::{LockError, redis_lock};
@@ -21,29 +21,36 @@ const AT_ONCE: u32 = 3;
 
 /// At most three of these run at the same time, in all processes together.
 #[redis_lock(key = "import", permits = AT_ONCE, expire = "10s", wait = "60s")]
-async fn import(database: &Raw) -> std::result::Result<(), LockError> {
-    let running = database.int(&["INCR", "imports"]).await;
+async fn import(database: &Raw, counter: &str) -> std::result::Result<(), LockError> {
+    let running = database.int(&["INCR", counter]).await;
+    database.int(&["EXPIRE", counter, "60"]).await;
     println!("imports, as one of {running}");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    database.int(&["DECR", "imports"]).await;
+    database.int(&["DECR", counter]).await;
     Ok(())
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    if std::env::args().len() > 1 {
+    if let Some(counter) = std::env::args().nth(1) {
         redlock::init_from_env().await?;
-        return Ok(import(&Raw::new(&std::env::var("REDIS_URL")?)).await?);
+        return Ok(import(&Raw::new(&std::env::var("REDIS_URL")?), &counter).await?);
     }
     let named = std::env::var("REDIS_URL").ok();
     let private = match named {
         Some(_) => None,
+        None if !fault_kit::has_server() => {
+            println!("this needs a redis-server: install one, or set REDIS_URL");
+            return Ok(());
+        }
         None => Some(fault_kit::Server::builder().start().await),
     };
     let url = named.or_else(|| private.as_ref().map(fault_kit::Server::url)).unwrap_or_default();
+    // Of this run alone: another one may have been ended while it counted.
+    let counter = format!("imports:{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros());
     let mut processes = JoinSet::new();
     for number in 1..=PROCESSES {
-        processes.spawn(process(number, url.clone()));
+        processes.spawn(process(number, url.clone(), counter.clone()));
     }
     while let Some(ended) = processes.join_next().await {
         ended??;
@@ -53,9 +60,9 @@ async fn main() -> Result<()> {
 }
 
 /// Runs one process, shows what it says, and checks it.
-async fn process(number: usize, url: String) -> Result<()> {
+async fn process(number: usize, url: String, counter: String) -> Result<()> {
     let mut child = Command::new(std::env::current_exe()?)
-        .arg("import")
+        .arg(counter)
         .env("REDIS_URL", url)
         .stdout(Stdio::piped())
         .spawn()?;

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::error::Error;
-use std::process::{Command as Program, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use redlock::{Lease, Redlock};
@@ -75,7 +75,7 @@ async fn main() -> Result<()> {
     let mut private = None;
     let url = match std::env::var("REDIS_URL") {
         Ok(url) => url,
-        Err(_) if Program::new("redis-server").arg("--version").output().is_err() => {
+        Err(_) if !fault_kit::has_server() => {
             println!("this needs a redis-server: install one, or set REDIS_URL");
             return Ok(());
         }

@@ -59,6 +59,10 @@ async fn watch() -> Result<()> {
     let named = std::env::var("REDIS_URL").ok();
     let private = match named {
         Some(_) => None,
+        None if !fault_kit::has_server() => {
+            println!("this needs a redis-server: install one, or set REDIS_URL");
+            return Ok(());
+        }
         None => Some(fault_kit::Server::builder().start().await),
     };
     let url = named.or_else(|| private.as_ref().map(fault_kit::Server::url)).unwrap_or_default();

@@ -16,6 +16,11 @@ pub fn server_binary() -> &'static Path {
     &BINARY
 }
 
+/// Is there a server that this process could start?
+pub fn has_server() -> bool {
+    find().is_some()
+}
+
 fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("REDLOCK_TEST_SERVER") {
         let named = PathBuf::from(named);

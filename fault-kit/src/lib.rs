@@ -46,6 +46,7 @@ mod sentinel;
 mod server;
 pub mod supervise;
 
+pub use binary::has_server;
 pub use cluster::Cluster;
 pub use events::capture;
 pub use eventually::{Verdict, block_thread, eventually, ms, secs, time_passes, within};
