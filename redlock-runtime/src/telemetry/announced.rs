@@ -17,7 +17,7 @@ const REASONS: [LostReason; 5] = [
     LostReason::Forked,
 ];
 /// The results of calls that alerts look at.
-const RESULTS: [&str; 4] = ["timeout", "unavailable", "too_many_waiters", "error"];
+const RESULTS: [&str; 5] = ["acquired", "timeout", "unavailable", "too_many_waiters", "error"];
 /// Why a server may have forgotten leases.
 const CAUSES: [&str; 4] = ["restarted", "replaced", "clock_jumped", "clock_differs"];
 
