@@ -13,6 +13,8 @@ use std::str::FromStr;
 /// matters: **claim** the token first, then read, then write.
 ///
 /// ```sql
+/// -- 0. once; a row with NULL could never be claimed, as `NULL <= :token` is not true
+/// ALTER TABLE stock ADD fence BIGINT NOT NULL DEFAULT 0;
 /// -- 1. claim, before reading; 0 rows: a newer holder was here (or there is no such row), stop
 /// UPDATE stock SET fence = :token WHERE id = :id AND fence <= :token;
 /// -- 2. read

@@ -198,7 +198,9 @@ impl LockRequest {
     ///
     /// Inside of a write lock of the same task, a read lock is a re-entry. A write lock inside of a
     /// read lock would wait for itself, and is a [`LockError::AlreadyHeld`]; take the write lock
-    /// first, and [`downgrade`](LockGuard::downgrade) it.
+    /// first, and [`downgrade`](LockGuard::downgrade) it. A second read guard of a task or thread
+    /// waits behind any writer that waits for the first one: a dead-lock. Calls that are nested
+    /// through the attribute, [`run`](Self::run) or [`protect`](LockGuard::protect) re-enter.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
