@@ -1,34 +1,37 @@
-//! The three statements of README that let a database refuse a late holder, as they stand there.
+//! The column and the three statements of README that let a database refuse a late holder, as they stand there.
 
 use redlock::{FencingToken, Lease, LockError, redis_lock};
 use rusqlite::{Connection, OptionalExtension, named_params};
 
 use crate::clients::client;
 
-/// claim, read, write
-fn statements() -> [String; 3] {
+/// column, claim, read, write
+fn statements() -> [String; 4] {
     let readme = include_str!("../../README.md");
     let (_, rest) = readme.split_once("```sql\n").expect("README has the recipe");
     let (recipe, _) = rest.split_once("```").expect("the block ends");
     let statement = |line: &str| line.split("--").next().unwrap_or_default().trim().to_owned();
-    let lines: Vec<String> = recipe.lines().map(statement).collect();
-    lines.try_into().expect("three statements, a line each")
+    let lines: Vec<String> =
+        recipe.lines().filter(|line| !line.is_empty()).map(statement).collect();
+    lines.try_into().expect("a column and three statements, a line each")
 }
 
-/// Ten in stock.
+/// Ten in stock, of a product that was there before its table had the column.
 struct Stock {
     database: Connection,
+    /// claim, read, write
     sql: [String; 3],
 }
 
 impl Stock {
     fn new() -> Self {
         let database = Connection::open_in_memory().unwrap();
-        let table =
-            "CREATE TABLE stock (id INTEGER PRIMARY KEY, qty BIGINT, fence BIGINT NOT NULL);
-            INSERT INTO stock VALUES (42, 10, 0)";
+        let table = "CREATE TABLE stock (id INTEGER PRIMARY KEY, qty BIGINT);
+            INSERT INTO stock VALUES (42, 10)";
+        let [column, sql @ ..] = statements();
         database.execute_batch(table).unwrap();
-        Self { database, sql: statements() }
+        database.execute_batch(&column).unwrap();
+        Self { database, sql }
     }
 
     fn claim(&self, id: i64, token: FencingToken) -> usize {
