@@ -134,9 +134,9 @@ impl Redlock {
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
     /// itself, while answers come: for half a second without any, and for two seconds in all
-    /// (pauses of the whole machine not counted). A
-    /// call that begins after this has returned is served as any other: stop what makes calls
-    /// first.
+    /// (pauses of the whole machine not counted); on musl targets it does not wait. A call that
+    /// begins after this has returned is served as any other: stop what makes calls first.
+    /// [`held`](Self::held) tells whether bodies still run. `docs/deploying.md` has a recipe.
     ///
     /// # Cancel safety
     /// Safe: those who waited have been told, and releases go on.
