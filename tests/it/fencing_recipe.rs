@@ -1,4 +1,5 @@
-//! The column and the three statements of README that let a database refuse a late holder, as they stand there.
+//! The column and the statements of README that let a database refuse a late holder, as they stand
+//! there.
 
 use redlock::{FencingToken, Lease, LockError, redis_lock};
 use rusqlite::{Connection, OptionalExtension, named_params};
