@@ -57,9 +57,9 @@ impl OldestConnection {
         Superseded { age, oldest: Arc::clone(&self.0) }
     }
 
-    /// No connection counts that has begun by now.
-    pub(crate) fn supersede_all(&self, now: Moment) {
-        let next = |oldest: u64| Some(oldest.max(now.nanos()) + 1);
+    /// No connection counts that has begun by then.
+    pub(crate) fn supersede_all(&self, begun: Moment) {
+        let next = |oldest: u64| Some(oldest.max(begun.nanos()) + 1);
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
     }
 

@@ -9,6 +9,7 @@ use deadpool_redis::redis::{Client, RedisResult};
 
 use super::{ended, unasked};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
+use crate::clock::Moment;
 
 /// How long it may take to make a connection: TCP, TLS, the login, and the commands that identify
 /// the server. Callers wait for it as long as they may, and find it made when they come again.
@@ -65,9 +66,9 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
-    /// Waits until another server has taken the place of the one to which its connections lead, as
-    /// others tell. A connection may not show it.
-    fn moved(&self) -> impl Future<Output = ()> + Send {
+    /// Waits until another server has taken the place of one to which connections lead, as others
+    /// tell. A connection may not show it. Returns when the latest of those connections began.
+    fn moved(&self) -> impl Future<Output = Moment> + Send {
         std::future::pending()
     }
 

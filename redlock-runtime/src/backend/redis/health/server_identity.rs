@@ -125,9 +125,9 @@ impl ServerIdentity {
         self.state.lock().recognize(run_id, connection, CLOCK.now())
     }
 
-    /// No connection is used any more that has begun by now.
-    pub(crate) fn supersede(&self) {
-        self.state.lock().oldest.supersede_all(CLOCK.now());
+    /// No connection is used any more that has begun by then.
+    pub(crate) fn supersede(&self, begun: Moment) {
+        self.state.lock().oldest.supersede_all(begun);
     }
 
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does

@@ -177,44 +177,25 @@ fn is_elsewhere(error: &RedisError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
-
+    use super::super::fake_server::fake_server;
     use super::*;
     use crate::backend::LockBackend;
     use crate::backend::redis::connection::bulk;
     use crate::backend::redis::node_core::NodeOptions;
 
-    /// A server that has all slots, does not know its address, and agrees to everything else.
-    async fn serve(mut socket: TcpStream) {
-        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n{}\r\n:7\r\n", bulk("?"));
-        let mut buffer = [0; 4096];
-        while let Ok(length @ 1..) = socket.read(&mut buffer).await {
-            let sent = String::from_utf8_lossy(&buffer[..length]);
-            let is_about_slots = |command: &str| command.contains("SLOTS");
-            let answer = |command| if is_about_slots(command) { &*slots } else { "+OK\r\n" };
-            let answers: String = sent.split('*').skip(1).map(answer).collect();
-            if socket.write_all(answers.as_bytes()).await.is_err() {
-                return;
-            }
-        }
-    }
-
+    /// The server has all slots, does not know its address, and agrees to everything else.
     #[tokio::test]
     async fn a_cluster_without_addresses_says_what_to_set() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        let server = tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(serve(socket));
-            }
+        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n{}\r\n:7\r\n", bulk("?"));
+        let port = fake_server(move |command| {
+            if command.contains("SLOTS") { slots.clone() } else { "+OK\r\n".to_owned() }
         });
+        let url = format!("redis://127.0.0.1:{}", port.await);
         let cluster = RedisCluster::open(&[url], NodeOptions::default()).unwrap();
         let fault = cluster.verify(Duration::from_secs(60)).await.unwrap_err();
         let text = fault.nodes_text();
         assert!(text.contains("slots 0 to 16383 does not tell its address"), "{text}");
         assert!(text.contains("`cluster-announce-hostname`"), "{text}");
-        server.abort();
     }
 
     #[test]

@@ -6,6 +6,9 @@ pub(crate) mod cluster;
 mod cluster_connection;
 #[cfg(feature = "cluster")]
 mod cluster_health;
+#[cfg(test)]
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod fake_server;
 #[cfg(feature = "cluster")]
 mod heard;
 #[cfg(feature = "cluster")]

@@ -10,12 +10,14 @@ use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerT
 use tokio::time::{sleep, timeout};
 
 use super::majority::{is_majority, votes};
-use super::sentinel_watch::{self, LedTo, SentinelWatch, master_address};
+use super::sentinel_watch::{self, LedTo, MasterAddress, SentinelWatch, master_address};
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
 use crate::backend::redis::connection::{address, ended, unasked};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, broken, mailbox, subscription};
 use crate::backend::redis::{NodeOptions, RedisNode};
+use crate::clock::Moment;
 use crate::error::LockError;
 use crate::together::together;
 
@@ -102,6 +104,13 @@ impl Sentinels {
             Err(error) => Err(error),
         })
     }
+
+    /// Would a new connection lead to this master?
+    async fn leads_to(&self, master: &MasterAddress) -> bool {
+        let next = self.master().await.and_then(Result::ok);
+        next.and_then(|next| master_address(next.get_connection_info().addr())).as_ref()
+            == Some(master)
+    }
 }
 
 /// A sentinel, and a client of the master that it names, which has said that it is one.
@@ -145,6 +154,7 @@ impl Source for Sentinels {
     /// Connects to a server that has just reported to be a master: sentinels that have not heard of
     /// a failover name the old one.
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let begun = CLOCK.now();
         if let Some(master) = self.master().await {
             let (settings, master) = (address::settings(), master?);
             let address = master.get_connection_info().addr();
@@ -152,7 +162,7 @@ impl Source for Sentinels {
                 Err(error) => Err(Box::pin(unasked::explained(address, error)).await),
                 made => {
                     if let Self::Each { led_to, .. } = self {
-                        led_to.note(address);
+                        led_to.note(address, begun);
                     }
                     made
                 }
@@ -165,25 +175,23 @@ impl Source for Sentinels {
     }
 
     /// Not through a pool, which does not tell its sentinels.
-    async fn moved(&self) {
+    async fn moved(&self) -> Moment {
         let Self::Each { sentinels, master, led_to, .. } = self else {
             return std::future::pending().await;
         };
         let mut watch = SentinelWatch::new(sentinels, master);
         loop {
             sleep(sentinel_watch::PAUSE).await;
-            if !led_to.is_known() {
-                continue;
-            }
-            let Some(named) = watch.named().await.filter(|named| led_to.is_other(named)) else {
-                continue;
-            };
+            let Some(latest) = led_to.latest() else { continue };
+            let named = watch.named().await;
             // A new connection has to lead there. If this client cannot reach that master, or it
             // does not say that it is one, nothing would be won.
-            let Some(Ok(next)) = self.master().await else { continue };
-            if master_address(next.get_connection_info().addr()) == Some(named) {
-                led_to.forget();
-                return;
+            let current = match named.filter(|named| *named != latest) {
+                Some(named) if self.leads_to(&named).await => named,
+                _ => latest,
+            };
+            if let Some(begun) = led_to.leave_others(&current) {
+                return begun;
             }
         }
     }
@@ -234,7 +242,13 @@ fn parse_master(master: &str) -> Result<(String, Option<SentinelNodeConnectionIn
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    use super::super::fake_server::fake_server;
     use super::*;
+    use crate::backend::redis::connection::{IdentifiedSource, bulk};
+    use crate::backend::redis::health::ServerIdentity;
 
     fn message(urls: &[&str], master: &str) -> String {
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
@@ -274,6 +288,42 @@ mod tests {
         let race = Race::to_servers([(5, 'a'), (560, 'b'), (980, 'b')].map(attempt));
         let said = votes(race, 3, |_| GRACE, |one, other| one == other).await.unwrap();
         assert!(said.iter().any(|same| is_majority(same.len(), 3)), "{said:?}");
+    }
+
+    /// Its port. `named`: the port of the master that it names as a sentinel; without, it is one.
+    async fn server(named: Option<Arc<AtomicU16>>) -> u16 {
+        let answer = move |command: &str| match &named {
+            Some(port) if command.contains("MASTERS") => {
+                let port = port.load(Ordering::Relaxed).to_string();
+                let flat = ["name", "m", "flags", "master", "ip", "127.0.0.1", "port", &port];
+                format!("*1\r\n*8\r\n{}\r\n", flat.map(bulk).join("\r\n"))
+            }
+            Some(_) if command.contains("ROLE") => {
+                format!("*2\r\n{}\r\n*1\r\n{}\r\n", bulk("sentinel"), bulk("m"))
+            }
+            None if command.contains("ROLE") => {
+                format!("*3\r\n{}\r\n:0\r\n*0\r\n", bulk("master"))
+            }
+            _ => "+OK\r\n".to_owned(),
+        };
+        fake_server(answer).await
+    }
+
+    /// The client may not ask the servers who they are.
+    #[tokio::test]
+    async fn a_connection_to_the_new_master_does_not_hide_one_to_the_old() {
+        let (old, new) = (server(None).await, server(None).await);
+        let named = Arc::new(AtomicU16::new(old));
+        let sentinel = format!("redis://127.0.0.1:{}", server(Some(Arc::clone(&named))).await);
+        let (_, sentinels) = Sentinels::each(&[sentinel], "m").unwrap();
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+        let source = IdentifiedSource::new(sentinels, "n".into(), &identity);
+        let older = source.connect().await.unwrap();
+        named.store(new, Ordering::Relaxed);
+        let newer = source.connect().await.unwrap();
+        let moved = timeout(Duration::from_secs(20), source.inner.moved()).await;
+        identity.supersede(moved.expect("a connection leads to the old master"));
+        assert!(older.met().superseded.is_set() && !newer.met().superseded.is_set());
     }
 
     #[test]

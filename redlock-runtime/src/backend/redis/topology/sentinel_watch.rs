@@ -10,6 +10,7 @@ use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult}
 use tokio::time::timeout;
 
 use super::majority::is_majority;
+use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::together::together;
 
@@ -80,27 +81,29 @@ pub(super) async fn fields(
     Ok(masters.into_iter().find(is_it))
 }
 
-/// The master to which the last connection was made. Older connections that lead to another one are
-/// superseded when this one shows who answers.
+/// The masters to which connections were made, and when the latest of each began.
 #[derive(Default)]
-pub(crate) struct LedTo(Mutex<Option<MasterAddress>>);
+pub(crate) struct LedTo(Mutex<HashMap<MasterAddress, Moment>>);
 
 impl LedTo {
-    pub(super) fn note(&self, address: &ConnectionAddr) {
-        *self.0.lock() = master_address(address);
+    /// A connection that `begun` then leads there.
+    pub(super) fn note(&self, address: &ConnectionAddr, begun: Moment) {
+        let Some(address) = master_address(address) else { return };
+        let mut known = self.0.lock();
+        let latest = known.entry(address).or_default();
+        *latest = begun.max(*latest);
     }
 
-    pub(super) fn is_known(&self) -> bool {
-        self.0.lock().is_some()
+    /// The master to which the latest connection leads.
+    pub(super) fn latest(&self) -> Option<MasterAddress> {
+        let known = self.0.lock();
+        known.iter().max_by_key(|(_, begun)| **begun).map(|(address, _)| address.clone())
     }
 
-    /// Was it another one than this?
-    pub(super) fn is_other(&self, than: &MasterAddress) -> bool {
-        self.0.lock().as_ref().is_some_and(|address| address != than)
-    }
-
-    pub(super) fn forget(&self) {
-        *self.0.lock() = None;
+    /// Forgets all masters but this one. Returns when the latest connection to another one began.
+    pub(super) fn leave_others(&self, master: &MasterAddress) -> Option<Moment> {
+        let mut known = self.0.lock();
+        known.extract_if(|address, _| address != master).map(|(_, begun)| begun).max()
     }
 }
 
