@@ -137,9 +137,7 @@ impl<'a, T> Race<'a, T> {
 /// A connection that failed, and what another server said, which does not make the error final.
 fn beside(failed: &RedisError, refusal: &RedisError) -> RedisError {
     let said = diagnose("", refusal).error;
-    // The kind of a refusal, in the text of an error, would be taken for its own.
-    let said = said.message().replace("AuthenticationFailed", "authentication failed");
-    let detail = format!("{failed}; another server refuses: {said}");
+    let detail = format!("{failed}; another server refuses: {}", said.message());
     (ErrorKind::Io, "no server can be used", detail).into()
 }
 

@@ -61,8 +61,9 @@ pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
         );
     let knows_no_master = code(error) == Some("CLUSTERDOWN");
     let error = without_arguments(error);
-    let said = NodeError::new(node, kind, message(&error)).caused_by(error);
-    Diagnosis { error: said, discard, knows_no_master, has_run, is_final }
+    let said = NodeError::new(node, kind, message(&error));
+    let said = if is_refused_by_one(&error) { said.advising(REFUSED_BY_ONE) } else { said };
+    Diagnosis { error: said.caused_by(error), discard, knows_no_master, has_run, is_final }
 }
 
 /// Does the error prove that the command was not carried out? Only an error that Redis itself gives
@@ -130,13 +131,18 @@ fn moved(error: &RedisError) -> bool {
     matches!(code(error), Some("MOVED" | "ASK" | "CROSSSLOT"))
 }
 
+/// Did one of several servers refuse the login, while no other one could be reached? A pool of a
+/// cluster tells no more than what the last of its servers has failed with.
+fn is_refused_by_one(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Io && detail(error).contains("AuthenticationFailed")
+}
+
+const REFUSED_BY_ONE: &str = "one of the servers refuses this user or password: is it escaped in \
+                              the URL (`%40` for `@`), and are the others running?";
+
 fn kind(error: &RedisError) -> NodeErrorKind {
     match error.kind() {
         _ if tls::is_failure(error) => return NodeErrorKind::Tls,
-        // The error of a cluster client when none of the first servers accepts its login.
-        ErrorKind::Io if detail(error).contains("AuthenticationFailed") => {
-            return NodeErrorKind::Authentication;
-        }
         ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => return NodeErrorKind::Unreachable,
         ErrorKind::AuthenticationFailed => return NodeErrorKind::Authentication,
         ErrorKind::MasterNameNotFoundBySentinel => return NodeErrorKind::NoMaster,

@@ -13,17 +13,18 @@ use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
 };
 use deadpool_redis::redis::{
-    ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
+    Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::cluster_connection::ShardsConnection;
 use super::last_checks::LastChecks;
 use super::masters;
-use crate::backend::redis::connection::{SharedConnection, Source, address};
+use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
+use crate::backend::redis::connection::{SharedConnection, Source, address, unasked};
 use crate::backend::redis::node::RedisNode;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
-use crate::backend::redis::pubsub::{Listener, PubsubStream};
+use crate::backend::redis::pubsub::{Listener, PubsubStream, silent};
 use crate::backend::{Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
@@ -213,9 +214,11 @@ impl Source for Shards {
 
     async fn connect(&self) -> RedisResult<ShardsConnection> {
         match self {
-            Self::Client { client, .. } => {
-                client.get_async_generic_connection().await.map(ShardsConnection::Own)
-            }
+            Self::Client { client, seeds } => match client.get_async_generic_connection().await {
+                // Boxed: it is seldom needed.
+                Err(error) if error.is_io_error() => Err(Box::pin(failure(seeds, error)).await),
+                made => made.map(ShardsConnection::Own),
+            },
             Self::Pool(pool) => pool.manager().create().await.map(ShardsConnection::Pooled),
         }
     }
@@ -245,6 +248,24 @@ impl Source for Shards {
     }
 }
 
+/// Why none of the first servers can be connected to. The client library tells what the last of
+/// them has failed with, which another one may not do: so each is asked by itself.
+async fn failure(seeds: &[ConnectionInfo], told: RedisError) -> RedisError {
+    let attempt = |seed: &ConnectionInfo| -> ConnectAttempt<'static, ()> {
+        let seed = seed.clone();
+        Box::pin(async move {
+            let client = Client::open(seed.clone())?;
+            match timeout(CLIENT_CONNECT, client.get_multiplexed_async_connection()).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err(unasked::explained(seed.addr(), error).await),
+                Err(_) => Err(silent()),
+            }
+        })
+    };
+    // One that can be connected to now was not asked, or did not tell of a cluster.
+    Race::to_servers(seeds.iter().map(attempt)).won().await.err().unwrap_or(told)
+}
+
 /// Is this the answer of a master to a command about a key of its own? A refusal is an answer as
 /// well.
 fn is_of_master(error: &RedisError) -> bool {
@@ -258,6 +279,7 @@ fn is_of_master(error: &RedisError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake_server::fake_server;
     use super::*;
     use crate::backend::redis::commands::is_passing;
     use crate::backend::redis::connection::Direct;
@@ -277,6 +299,51 @@ mod tests {
         }
         assert!(!is_of_master(&RedisError::from((ErrorKind::Io, "broken"))));
         assert!(is_of_master(&RedisError::from((ErrorKind::Extension, "WRONGTYPE"))));
+    }
+
+    /// What a cluster fails with whose first servers are at these ports.
+    async fn failed_with(scheme: &str, ports: [u16; 2]) -> (NodeErrorKind, bool, String) {
+        let urls = ports.map(|port| format!("{scheme}://u:p@127.0.0.1:{port}"));
+        let cluster = RedisCluster::open(&urls, NodeOptions::default()).unwrap();
+        let fault = cluster.verify(Duration::from_secs(60)).await.unwrap_err();
+        (fault.nodes[0].kind(), fault.is_final, fault.nodes_text())
+    }
+
+    /// Another one may come back.
+    #[tokio::test]
+    async fn a_login_that_one_seed_refuses_is_final_only_if_all_refuse_it() {
+        let answer = |command: &str| {
+            let refused = command.contains("AUTH");
+            if refused { "-WRONGPASS no such user\r\n" } else { "+OK\r\n" }.to_owned()
+        };
+        let refusing = [fake_server(answer).await, fake_server(answer).await];
+        let (kind, is_final, text) = failed_with("redis", refusing).await;
+        assert!(is_final && kind == NodeErrorKind::Authentication, "{text}");
+        // Nothing listens at the port 1.
+        for ports in [[refusing[0], 1], [1, refusing[0]]] {
+            let (kind, is_final, text) = failed_with("redis", ports).await;
+            assert!(!is_final && kind == NodeErrorKind::Unreachable, "{text}");
+            let advice = "refuses this user or password";
+            assert!(text.contains("another server refuses") && text.contains(advice), "{text}");
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn seeds_that_do_not_speak_tls_are_told_as_such() {
+        let server = async || {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            tokio::spawn(async move {
+                while let Ok((mut socket, _)) = listener.accept().await {
+                    let _ =
+                        tokio::io::AsyncWriteExt::write_all(&mut socket, b"-ERR no TLS\r\n").await;
+                }
+            });
+            port
+        };
+        let (kind, is_final, text) = failed_with("rediss", [server().await, server().await]).await;
+        assert!(is_final && kind == NodeErrorKind::Tls, "{text}");
     }
 
     #[test]

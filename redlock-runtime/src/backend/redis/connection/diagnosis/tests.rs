@@ -147,7 +147,7 @@ fn a_connection_that_broke_leaves_the_outcome_open() {
 fn what_the_client_itself_finds_is_understood() {
     for (kind, detail, expected, discard, broke, is_final) in [
         (ErrorKind::AuthenticationFailed, "", Authentication, true, false, true),
-        (ErrorKind::Io, "AuthenticationFailed: no", Authentication, true, true, true),
+        (ErrorKind::Io, "AuthenticationFailed: no", Unreachable, true, true, false),
         (ErrorKind::Io, "no route", Unreachable, true, true, false),
         (ErrorKind::ClusterConnectionNotFound, "", Unreachable, false, false, false),
         (ErrorKind::MasterNameNotFoundBySentinel, "", NoMaster, false, false, false),
@@ -180,7 +180,6 @@ fn a_login_that_is_missing_is_told_from_one_that_is_refused() {
         said("WRONGPASS invalid username-password pair or user is disabled."),
         made(ErrorKind::AuthenticationFailed, "WRONGPASS invalid username-password pair"),
         made(ErrorKind::AuthenticationFailed, "ERR AUTH <password> called without any password"),
-        made(ErrorKind::Io, "AuthenticationFailed: no"),
     ];
     for Diagnosis { error, .. } in refused {
         let text = error.to_string();
@@ -188,6 +187,13 @@ fn a_login_that_is_missing_is_told_from_one_that_is_refused() {
                       does the server have one?";
         assert!(text.contains(advice) && !text.contains("put user"), "{text}");
     }
+}
+
+/// The client of a cluster tells what the last of its servers has failed with.
+#[test]
+fn a_login_that_one_of_several_servers_refuses_is_told_as_that() {
+    let text = made(ErrorKind::Io, "AuthenticationFailed: no").error.to_string();
+    assert!(text.contains("one of the servers refuses this user or password"), "{text}");
 }
 
 /// The server can refuse writes, and a client can ask for confirmations.
