@@ -107,10 +107,7 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
         }
     };
     if !is_socket(scheme) && has_bare_delimiter(rest) {
-        return Err(LockError::config(format!(
-            "`{shown}` has a `/`, `?` or `#` before its `@`; in a user name or a password write \
-             them as `%2F`, `%3F` and `%23`"
-        )));
+        return Err(bare_delimiter(url, &shown));
     }
     if tls.is_some() && !is_secure {
         return Err(LockError::config(format!(
@@ -118,7 +115,8 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
         )));
     }
     let info = url.into_connection_info().map_err(|error| {
-        let why = error.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+        // It has a detail where the value of this parameter is wrong, which is not shown.
+        let why = error.detail().map_or("", |_| ", as its `protocol` is unknown");
         LockError::config(format!(
             "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
         ))
@@ -178,12 +176,15 @@ const HIDDEN: &str = "***";
 /// The URL as a message may show it: scheme, host, port and database. Any other part may be a
 /// password or a piece of one, even if the URL cannot be parsed. So this hides the text before an
 /// `@`, a query, a port or a database that is not a number, and all of a text that does not begin
-/// like a URL of Redis.
+/// like a URL of Redis. An `@` behind a `?` may stand before the host, or in a parameter.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let scheme = &*scheme.to_ascii_lowercase();
     if !is_shown(scheme) {
         return HIDDEN.to_owned();
+    }
+    if rest.split_once('?').is_some_and(|(_, query)| query.contains('@')) {
+        return format!("{scheme}://{HIDDEN}");
     }
     let (user, rest) = match rest.rsplit_once('@') {
         Some((_, rest)) => ("***@", rest),
@@ -235,6 +236,19 @@ fn shown_server(server: &str) -> String {
         Some((host, _)) if is_host(host) => format!("{host}:{HIDDEN}"),
         _ => HIDDEN.to_owned(),
     }
+}
+
+fn bare_delimiter(url: &str, shown: &str) -> LockError {
+    // Perhaps the `@` is that of a password in a parameter which other clients read.
+    if unread_parts::names_known(url)
+        && let Err(unread) = unread_parts::check(url, false, shown)
+    {
+        return unread;
+    }
+    LockError::config(format!(
+        "`{shown}` has a `/`, `?` or `#` before its `@`; in a user name or a password write them \
+         as `%2F`, `%3F` and `%23`"
+    ))
 }
 
 /// Is there a `/`, `?` or `#` before the `@`? Such a URL has another host than was meant: a part of

@@ -34,6 +34,9 @@ fn what_is_no_password_is_shown() {
         ("redis://h#secret", "redis://h#***"),
         ("redis://h:1?x=secret", "redis://h:1?***"),
         ("unix:///run/redis.sock?pass=secret", "unix:///run/redis.sock?***"),
+        ("redis://cache:6379/0?password=p@ssw0rd", "redis://***"),
+        ("unix:///run/redis.sock?user=u&pass=s3@cret&db=x", "unix://***"),
+        ("unix://u:p?w@d@/run/redis.sock", "unix://***"),
         ("a-word://h", "***"),
         ("RedisS://u:secret@h", "rediss://***@h"),
     ] {
@@ -84,6 +87,10 @@ fn what_the_client_library_would_not_read_is_an_error() {
         ("redis://h?password=s3cret&ssl=true", "`password`", "`redis://user:password@host"),
         ("redis://h?tls=true", "`tls`", "`rediss://`"),
         ("redis://h?timeout=5", "`timeout`", "on the builder"),
+        ("redis://h?password=7@s3cret", "`password`", "`redis://user:password@host"),
+        ("redis://h:1/0?db=1&pass=7@s3cret", "`db`", "`redis://host:6379/2`"),
+        ("redis://u:7?x=@s3cret", "before its `@`", "`%3F`"),
+        ("redis://h?protocol=s3cret", "its `protocol`", "`redis://user"),
         ("redis://h?s3cret=1", "a parameter", "leave it out"),
         ("redis://h?s3cret", "a parameter", "leave it out"),
         ("redis://h#2", "a `#`", "`redis://host:6379/2`"),
@@ -197,11 +204,22 @@ fn no_part_of_a_password_is_shown_whatever_surrounds_it() {
         let host = ["@", "@h", "@h:1", "@h:1/0", "@[::1]:1", "@h:x", "@h/x", "", ":1"];
         let host = host[random.usize(..if is_cut { 7 } else { 9 })];
         let scheme = ["redis://", "rediss://", "http://", "redis:", ""][random.usize(..5)];
-        let url = format!("{scheme}{user}{password}{host}");
-        let shown = match open(&url, None) {
-            Ok((name, ..)) => name,
-            Err(error) => format!("{error} {error:?}"),
-        };
-        assert!(!shown.contains("s3c") && !shown.contains("cret"), "{url}: {shown}");
+        assert_hidden(&format!("{scheme}{user}{password}{host}"));
+
+        // Where other clients read it, or one of this library at a socket.
+        let server = ["redis://h", "rediss://h:1/0", "unix:///x", "redis+unix:///x", "http://h"];
+        let server = server[random.usize(..5)];
+        let before = ["", "u:p@", "db=x&", "user=u&", "db=2&user=u&"][random.usize(..5)];
+        let name = ["pass", "password", "protocol", "x"][random.usize(..4)];
+        let after = ["", "&db=x", "&protocol=3", "#insecure", "@h", "@h:1/0"][random.usize(..6)];
+        assert_hidden(&format!("{server}?{before}{name}={password}{after}"));
     }
+}
+
+fn assert_hidden(url: &str) {
+    let shown = match open(url, None) {
+        Ok((name, ..)) => name,
+        Err(error) => format!("{error} {error:?}"),
+    };
+    assert!(!shown.contains("s3c") && !shown.contains("cret"), "{url}: {shown}");
 }

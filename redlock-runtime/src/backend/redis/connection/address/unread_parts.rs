@@ -30,6 +30,12 @@ pub(super) fn check(url: &str, is_socket: bool, shown: &str) -> Result<(), LockE
     Ok(())
 }
 
+/// Is there a parameter that other clients know?
+pub(super) fn names_known(url: &str) -> bool {
+    let is_known = |name: &str| KNOWN_PARAMETERS.iter().any(|(known, _)| *known == name);
+    parse_redis_url(url).is_some_and(|url| url.query_pairs().any(|(name, _)| is_known(&name)))
+}
+
 /// What to write in place of a parameter.
 #[derive(Clone, Copy)]
 enum Instead {
