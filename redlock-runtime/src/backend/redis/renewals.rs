@@ -6,7 +6,7 @@ use deadpool_redis::redis::Value;
 
 use super::commands::{Deadline, Failure, ScriptCall, exclusive, no_undo, send_script, shared};
 use super::connection::{MinReplicas, Source};
-use super::route::{Route, is_about_a_key};
+use super::route::{Route, is_about_its_keys};
 use crate::backend::{Claim, Fault, Found, LockBackend};
 use crate::kind::Kind;
 use crate::shield::tell;
@@ -116,8 +116,8 @@ impl<S: Source> Route<S> {
         // One of two answers is better than none: the leases of the other one are unknown.
         let (mut shared, mut exclusive) = match (shared, exclusive) {
             (Err(failure), Err(_)) => return Err(failure),
-            // The caller renews all leases in halves, which finds those of the forbidden key.
-            (Err(failure), _) | (_, Err(failure)) if is_about_a_key(&failure.error) => {
+            // The caller renews all leases in halves, which finds those that are refused.
+            (Err(failure), _) | (_, Err(failure)) if is_about_its_keys(&failure.error) => {
                 return Err(failure);
             }
             (Err(failure), Ok(found)) if found.is_empty() => return Err(failure),

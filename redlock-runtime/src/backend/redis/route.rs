@@ -174,8 +174,19 @@ fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
 }
 
 /// Is not the command forbidden, but one of its keys?
-pub(super) fn is_about_a_key(error: &NodeError) -> bool {
-    error.kind() == NodeErrorKind::NoPermission && error.message().contains("key")
+fn is_about_a_key(error: &NodeError) -> bool {
+    error.kind() == NodeErrorKind::NoPermission
+        && FORBIDDEN_KEY.iter().any(|words| error.message().contains(words))
+}
+
+/// What servers say of a key. Their words about a command have the name of the user among them,
+/// which may be any word.
+const FORBIDDEN_KEY: [&str; 4] =
+    ["to access one of the keys", "access at least one of the keys", "to access a key", "' key"];
+
+/// Is a whole call refused for some of its keys, so that others may be served without those?
+pub(super) fn is_about_its_keys(error: &NodeError) -> bool {
+    is_about_a_key(error) || error.message().starts_with("CROSSSLOT")
 }
 
 impl<S: Source> LockBackend for Route<S> {
@@ -196,8 +207,7 @@ impl<S: Source> LockBackend for Route<S> {
         Box::pin(async move {
             let deadline = Deadline::after(within);
             match self.renew_together(claims, within).await {
-                // The server refuses the whole call for one of its keys.
-                Err(failure) if claims.len() > 1 && is_about_a_key(&failure.error) => {
+                Err(failure) if claims.len() > 1 && is_about_its_keys(&failure.error) => {
                     self.renew_halves(claims, deadline.left()).await
                 }
                 renewed => Ok(renewed?),
@@ -245,6 +255,35 @@ impl<S: Source> LockBackend for Route<S> {
             departures: self.home.is_some().then_some(self as _),
             has_permits: true,
             ..Abilities::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forbidden_key_is_told_from_a_forbidden_command() {
+        let is_about_a_key =
+            |text| is_about_a_key(&NodeError::new("n", NodeErrorKind::NoPermission, text));
+        for text in [
+            "NOPERM this user has no permissions to access one of the keys used as arguments",
+            "ERR Error running script (call to f_1): @user_script:1: The user executing the \
+             script can't access at least one of the keys mentioned in the command arguments",
+            "NOPERM No permissions to access a key",
+            "NOPERM User keycloak has no permissions to access the 'k' key",
+            "ERR ACL failure in script: No permissions to access a key",
+        ] {
+            assert!(is_about_a_key(text), "{text}");
+        }
+        for text in [
+            "NOPERM User keycloak has no permissions to run the 'evalsha' command",
+            "NOPERM this user has no permissions to run the 'keys' command",
+            "NOPERM No permissions to access a channel",
+            "NOPERM User keycloak has no permissions to access the 'keys' channel",
+        ] {
+            assert!(!is_about_a_key(text), "{text}");
         }
     }
 }
