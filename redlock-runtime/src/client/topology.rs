@@ -66,6 +66,17 @@ impl Node {
         matches!(self, Self::Cluster(_) | Self::ClusterPool(_))
     }
 
+    /// Servers that are named by URLs, and replace each other?
+    fn has_urls_of_several(&self) -> bool {
+        match self {
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel { .. } => true,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) => true,
+            _ => false,
+        }
+    }
+
     fn open(
         self,
         index: usize,
@@ -183,13 +194,17 @@ impl Topology {
     }
 
     fn check_tls(&self) -> Result<(), LockError> {
-        if self.tls.is_some() && self.nodes.iter().any(|node| !matches!(node, Node::Url(_))) {
-            return Err(LockError::config(
-                "`tls` is for `rediss://` URLs; a pool connects with settings of its own, and \
-                 `memory` not at all",
-            ));
-        }
-        Ok(())
+        let other = self.nodes.iter().find(|node| !matches!(node, Node::Url(_)));
+        let Some(other) = other.filter(|_| self.tls.is_some()) else { return Ok(()) };
+        Err(LockError::config(if other.has_urls_of_several() {
+            "certificates of one's own (`tls`, or REDLOCK_TLS_CA, REDLOCK_TLS_CERT and \
+             REDLOCK_TLS_KEY) are not supported with `sentinel` and `cluster`, whose `rediss://` \
+             URLs trust the roots of Mozilla and no others; leave them out, and give the servers \
+             certificates of a public authority, or connect by way of a TLS proxy"
+        } else {
+            "`tls` is for `rediss://` URLs; a pool connects with settings of its own, and \
+             `memory` not at all"
+        }))
     }
 
     #[cfg(feature = "cluster")]

@@ -153,6 +153,24 @@ async fn tls_is_for_urls() {
     accept(Redlock::builder().url("rediss://127.0.0.1:1").tls(tls()).lazy()).await;
 }
 
+/// Their URLs may well be `rediss://`.
+#[cfg(all(feature = "tls", feature = "sentinel", feature = "cluster"))]
+#[tokio::test]
+async fn tls_with_sentinel_or_cluster_says_why_it_is_refused() {
+    let url = ["rediss://127.0.0.1:1"];
+    let tls = crate::backend::Tls::new;
+    for builder in [
+        Redlock::builder().cluster(url).tls(tls()),
+        Redlock::builder().sentinel(url, "rediss://m").tls(tls()),
+    ] {
+        let told = builder.lazy().build().await.unwrap_err().to_string();
+        assert!(!told.contains("`memory`") && !told.contains("is for `rediss://`"), "{told}");
+        for words in ["`sentinel` and `cluster`", "REDLOCK_TLS_CA", "Mozilla"] {
+            assert!(told.contains(words), "{told}");
+        }
+    }
+}
+
 /// A sum with such a time would panic, where it is no caller's business.
 #[tokio::test]
 async fn a_time_beyond_all_clocks_is_refused_or_without_an_end() {
