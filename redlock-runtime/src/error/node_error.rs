@@ -110,6 +110,9 @@ impl NodeError {
                  (`CLUSTER SLOTS`, `cluster-announce-ip`): are they running, and can they be \
                  reached from here?"
             }
+            NodeErrorKind::Protocol if self.message.contains("`run_id`") => {
+                "`restart_guard(false)` does without"
+            }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"
             }

@@ -139,6 +139,8 @@ async fn a_node_that_does_not_tell_its_time_has_no_vote() {
     let error = attempt(&redlock, "other").await.unwrap_err();
     let [("b", why)] = quarantined(&error)[..] else { panic!("{error}") };
     assert!(why.contains("do not tell its time"), "{why}");
+    let text = error.to_string();
+    assert!(text.contains("name the server itself") && !text.contains("by itself"), "{text}");
     // Nor does it count in a renewal.
     tokio::time::sleep(2 * EXPIRE).await;
     assert!(guard.check().is_err());

@@ -230,6 +230,9 @@ impl RestartGuard {
 const ALONE: &str = "; no other server can tell how long it has been up, so that one call has to \
                      wait for so long";
 
+const TELL_TIME: &str = "name the server itself, not a proxy that changes its answers, or do \
+                         without the guard: `restart_guard(false)`";
+
 /// A fault if the clock of a node that has granted a lock cannot be compared with the others.
 fn untold_clock(member: &Member) -> Option<Fault> {
     if member.backend.clock_offset().is_some() {
@@ -237,7 +240,7 @@ fn untold_clock(member: &Member) -> Option<Fault> {
     }
     let message = "its answers do not tell its time, so that a jump of its clock would be missed";
     let node = NodeError::new(member.backend.name(), NodeErrorKind::Quarantined, message);
-    Some(Fault::known(vec![node]))
+    Some(Fault::known(vec![node.advising(TELL_TIME)]))
 }
 
 fn quarantined(

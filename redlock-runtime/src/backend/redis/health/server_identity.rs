@@ -250,8 +250,7 @@ async fn prove(
 }
 
 const UNKNOWN: &str = "the server does not tell who it is, so that a restart would not be noticed: \
-                       its INFO has to show `run_id`, and this user needs +info; \
-                       `restart_guard(false)` does without";
+                       its INFO has to show `run_id`, and this user needs +info";
 
 const REPLICA: &str = "this server is a replica, and has no vote; make it a master again \
                        (`REPLICAOF NO ONE`), or name a master in its place";

@@ -116,7 +116,8 @@ fn check(node: &str, info: &str) -> Option<NodeError> {
     let version = field(info, "redis_version").unwrap_or_default();
     if parse_version(version).is_some_and(|version| version < OLDEST) {
         let message = format!("redis {version} is too old, redlock needs 5.0 or newer");
-        return unfit(NodeErrorKind::Refused, message);
+        let refused = unfit(NodeErrorKind::Refused, message);
+        return refused.map(|error| error.advising("upgrade the server, or name another one"));
     }
     if field(info, "role") == Some("slave") {
         return unfit(NodeErrorKind::ReadOnly, "this server is a replica".to_owned());
@@ -179,7 +180,9 @@ mod tests {
     async fn a_server_is_judged_by_what_it_tells() {
         let (old, new) = (bulk("redis_version:4.0.14"), bulk("redis_version:5.0.0"));
         assert_eq!(found(&new).await.unwrap(), None);
-        assert!(found(&old).await.unwrap().unwrap().contains("redis 4.0.14 is too old"));
+        let refused = found(&old).await.unwrap().unwrap();
+        assert!(refused.contains("redis 4.0.14 is too old"), "{refused}");
+        assert!(refused.contains("upgrade") && !refused.contains("the log"), "{refused}");
         assert_eq!(found("-NOPERM no info").await.unwrap(), None);
         assert!(found("-NOAUTH first").await.is_err());
         assert!(found("*0").await.is_err());

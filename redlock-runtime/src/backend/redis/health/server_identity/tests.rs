@@ -140,6 +140,14 @@ async fn meet_on_the_wire<const N: usize>(
     (met.map(|_| presence), server)
 }
 
+#[tokio::test]
+async fn a_server_that_does_not_tell_is_told_what_it_lacks() {
+    let (met, _) = meet_on_the_wire([&bulk("uptime_in_seconds:9")]).await;
+    let text = diagnose("n", &met.unwrap_err()).error.to_string();
+    assert!(text.contains("a restart would not be noticed"), "{text}");
+    assert!(text.contains("`run_id`") && !text.contains("is this a redis server"), "{text}");
+}
+
 fn memory_since(met: RedisResult<ServerIdentity>) -> MemorySince {
     met.unwrap().memory_since().unwrap()
 }
