@@ -266,21 +266,23 @@ impl Charge {
     }
 
     /// Has the command left processes in its group? If redlock stands still, those that have ended
-    /// are still in the table.
+    /// are still in the table, and count as gone.
     fn has_rest(group: Pid) -> bool {
         let id = group.as_raw_nonzero().get();
-        rows().into_iter().any(|row| row.group == id && row.process.id != id)
+        rows().into_iter().any(|row| row.group == id && row.process.id != id && !row.is_over)
     }
 
     /// Kills the group; and what has left it, unless the command has ended by itself.
     async fn kill(&self, why: &str, find: impl Fn() -> BTreeSet<Process>) {
         let Some(group) = self.group else { return };
+        // After the signal, those that it has ended look like those that ended by themselves.
+        let is_at_work = !self.has_seen_end || Self::has_rest(group);
         let is_killed = !self.is_group_empty && kill_process_group(group, Signal::KILL).is_ok();
         if self.stage != Stage::Ended {
             kill_all(find).await;
         }
         // It comes last, as the reader of stderr may stand still.
-        if is_killed && (!self.has_seen_end || Self::has_rest(group)) {
+        if is_killed && is_at_work {
             let rest = if self.stage == Stage::Ended { "what is left of " } else { "" };
             complain(&format!("{why}; {rest}the command was killed"));
         }
@@ -305,6 +307,29 @@ async fn kill_all(find: impl Fn() -> BTreeSet<Process>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn what_has_ended_by_itself_is_no_rest() {
+        let member = |program: &[&str], group: i32| {
+            let mut command = std::process::Command::new(program[0]);
+            command.args(&program[1..]).process_group(group).spawn().unwrap()
+        };
+        let mut leader = member(&["sleep", "60"], 0);
+        let group = Pid::from_child(&leader);
+        let mut ended = member(&["true"], group.as_raw_nonzero().get());
+        let id = Pid::from_child(&ended).as_raw_nonzero().get();
+        while !row(id).unwrap().is_over {
+            std::thread::yield_now();
+        }
+        assert!(!Charge::has_rest(group), "it is not reaped yet");
+        let mut rest = member(&["sleep", "60"], group.as_raw_nonzero().get());
+        assert!(Charge::has_rest(group));
+        kill_process_group(group, Signal::KILL).unwrap();
+        for child in [&mut leader, &mut ended, &mut rest] {
+            child.wait().unwrap();
+        }
+    }
 
     #[test]
     fn orders_are_understood() {
