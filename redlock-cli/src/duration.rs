@@ -53,7 +53,7 @@ fn split(text: &str, keep: impl Fn(char) -> bool) -> (&str, &str) {
 
 /// A duration, or `forever`.
 pub(crate) fn parse_wait(text: &str) -> Result<Wait, String> {
-    match text {
+    match text.trim() {
         "forever" => Ok(Wait::Forever),
         text => parse(text).map(Wait::from).map_err(|why| format!("{why}, or `forever`")),
     }
@@ -125,6 +125,7 @@ mod tests {
     fn a_wait_of_zero_is_one_attempt() {
         assert_eq!(parse_wait("0"), Ok(Wait::Never));
         assert_eq!(parse_wait("forever"), Ok(Wait::Forever));
+        assert_eq!(parse_wait(" forever "), Ok(Wait::Forever));
         assert_eq!(parse_wait("5"), Ok(Wait::AtMost(Duration::from_secs(5))));
     }
 
