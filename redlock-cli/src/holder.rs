@@ -56,8 +56,11 @@ pub(crate) struct Record {
     pub(crate) value: OwnerValue,
     /// `None`: without an expiry, which redlock never does.
     pub(crate) left: Option<Duration>,
-    /// Those who share the lock; empty if it is exclusive, or if this user may not see them.
+    /// Those who share the lock; empty if it is exclusive, if this user may not see them, or if
+    /// the last of them has just let go.
     pub(crate) members: BTreeMap<OwnerValue, Duration>,
+    /// This user may not see who shares the lock.
+    pub(crate) hides_members: bool,
     /// How many processes wait in the queue of this server.
     pub(crate) waiting: usize,
     /// When the server has said so: what is left of a lease counts from then.
@@ -108,7 +111,8 @@ pub(crate) struct Owner {
 pub(crate) struct Holder {
     /// What stands in the lock: its owner, or the marker of a shared kind.
     pub(crate) value: OwnerValue,
-    /// One, or all who share the lock: those with a majority. Empty if this user may not see them.
+    /// One, or all who share the lock: those with a majority. Empty if this user may not see them,
+    /// or if the last of them has just let go.
     pub(crate) owners: Vec<Owner>,
     /// What is left of the last lease.
     pub(crate) left: Option<Duration>,
@@ -224,7 +228,8 @@ mod tests {
     fn held(value: &str, secs: u64) -> Record {
         let left = Some(Duration::from_secs(secs));
         let (members, answered) = (BTreeMap::new(), Instant::now());
-        Record { value: value.into(), left, members, waiting: 0, answered }
+        let value = value.into();
+        Record { value, left, members, hides_members: false, waiting: 0, answered }
     }
 
     fn read(members: &[(&str, u64)]) -> Record {

@@ -96,7 +96,9 @@ async fn records(
 /// So many replies make a record.
 const ASKED: usize = 3;
 
-/// Asks for a record, all of it at once, so that its parts fit together.
+/// Asks for a record. The server may serve others between the commands: of a group, the last one
+/// may have gone when its members are looked at. `MULTI` would prevent that, and those who may only
+/// look have no right to it.
 fn ask<'a>(pipe: &'a mut Pipeline, keys: &LockKeys) -> &'a mut Pipeline {
     pipe.cmd("GET").arg(&keys.lock).cmd("PTTL").arg(&keys.lock);
     pipe.cmd("ZRANGE").arg(&keys.holders).arg(0).arg(-1).arg("WITHSCORES")
@@ -111,9 +113,12 @@ fn record(node: &mut Node, replies: &[Value]) -> Result<Option<Record>, NodeErro
     let value = OwnerValue::from(value);
     let left = u64::try_from(left).ok().map(Duration::from_millis);
     let is_shared = Kind::of(value.text()).is_shared();
-    let members = if is_shared { allowed(node.read(members))? } else { vec![] };
-    let members = leases(members, left.unwrap_or_default());
-    Ok(Some(Record { value, left, members, waiting: 0, answered: Instant::now() }))
+    let members = if is_shared { node.read(members) } else { Ok(vec![]) };
+    let hides_members =
+        matches!(&members, Err(error) if error.kind() == NodeErrorKind::NoPermission);
+    let members = leases(allowed(members)?, left.unwrap_or_default());
+    let answered = Instant::now();
+    Ok(Some(Record { value, left, members, hides_members, waiting: 0, answered }))
 }
 
 /// What is left of the leases of those who share a lock, of which the ends are known, in

@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::output::{complain, plain, say, write_stderr};
 use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
-use crate::survey::Survey;
+use crate::survey::{Survey, View};
 
 /// The exit code where the lock was not taken away.
 const LEFT_ALONE: u8 = 1;
@@ -33,12 +33,16 @@ enum Done {
 pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8, Failure> {
     let mut survey = Survey::of_keys(servers)?;
     let key = plain(&args.key);
-    let (holder, _) = survey.holder(&args.key).await?;
+    let (holder, views) = survey.holder(&args.key).await?;
     let Some(holder) = holder else {
         servers.advise(&args.key);
         say(&format!("lock {key} is free; there is nothing to release\n"))?;
         return Ok(LEFT_ALONE);
     };
+    if holder.owners.is_empty() && !views.iter().any(View::hides_members) {
+        complain(&format!("lock `{key}` was left alone: nobody who shares it is seen"));
+        return Ok(LEFT_ALONE);
+    }
     if holder.owners.is_empty() {
         return Err(Failure::new(
             failure::UNAVAILABLE,

@@ -172,6 +172,12 @@ impl View {
         Self::new(node, told)
     }
 
+    /// Does the server keep from this user who shares the lock?
+    pub(crate) fn hides_members(&self) -> bool {
+        let record = self.details.as_ref().ok().and_then(|details| details.record.as_ref());
+        record.is_some_and(|record| record.hides_members)
+    }
+
     fn new(node: &Node, told: Result<Details, NodeError>) -> Self {
         let details = told.map_err(|error| error.to_string());
         Self { node: node.name().to_owned(), details }

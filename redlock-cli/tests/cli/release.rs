@@ -102,3 +102,21 @@ async fn nobody_reads_from_whom_a_lock_was_taken() {
     assert_eq!(ended.code, 141, "{ended:?}");
     assert_eq!(server.raw().int(&["EXISTS", &format!("lock:{key}")]).await, 0, "{ended:?}");
 }
+
+/// The last of them may have let go while the lock was looked at.
+#[tokio::test]
+async fn a_group_of_which_nobody_is_left() {
+    let server = Server::builder()
+        .acl("blind on >secret ~lock:* -@all +get +pttl +lrange +zrange +eval")
+        .start()
+        .await;
+    hold(&server, "k", "'<readers>'").await;
+    let release = ["release", "--force", "-y", "k"];
+    let released = run(&server, &release).await;
+    assert_eq!(released.code, 1, "{released:?}");
+    assert!(released.stderr.contains("nobody who shares it is seen"), "{released:?}");
+    assert!(!released.stderr.contains("+zrange"), "{released:?}");
+    let url = server.url_for("blind", "secret");
+    let blind = ended(tool(&url, &release).spawn().unwrap()).await;
+    assert!(blind.code == 69 && blind.stderr.contains("grant +zrange"), "{blind:?}");
+}
