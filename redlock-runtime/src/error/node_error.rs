@@ -90,10 +90,7 @@ impl NodeError {
 
     fn advice_of_kind(&self) -> &'static str {
         match self.kind {
-            NodeErrorKind::Cluster if self.is_without_master() => {
-                "is the master of this key running, or being replaced? `CLUSTER NODES` shows it, \
-                 and whether all slots are served"
-            }
+            NodeErrorKind::Cluster if self.is_without_master() => WITHOUT_MASTER,
             NodeErrorKind::Authentication if self.message.starts_with("DENIED") => {
                 "the server is in protected mode, in which it serves its own machine only: give it \
                  a password (`requirepass`, or an ACL user) and put that into the URL"
@@ -238,6 +235,10 @@ pub enum NodeErrorKind {
     /// of several keys was lost while others were waited for.
     Refused,
 }
+
+/// What to do where a cluster, known as one, has no master for a key at the moment.
+pub(crate) const WITHOUT_MASTER: &str = "is the master of this key running, or being replaced? \
+     `CLUSTER NODES` shows it, and whether all slots are served";
 
 impl NodeErrorKind {
     pub(crate) fn is_outage(self) -> bool {

@@ -2,14 +2,21 @@
 
 use std::num::NonZeroU32;
 
-use deadpool_redis::redis::{Client, RedisError};
+use deadpool_redis::redis::{Client, RedisError, TlsCertificates};
+#[cfg(feature = "cluster")]
+use deadpool_redis::redis::{ConnectionInfo, Value};
 
-use super::commands::exclusive::release;
-use super::commands::shared::{release as shared_release, words};
+use super::commands::Script;
+use super::commands::exclusive::{self, release};
+use super::commands::shared::{self, release as shared_release, words};
 use super::connection::{address, diagnose};
 use super::health::{info, startup_check};
+#[cfg(feature = "cluster")]
+use super::topology::masters;
 use super::topology::sentinel::Sentinels;
 use crate::backend::Tls;
+#[cfg(feature = "cluster")]
+use crate::error::WITHOUT_MASTER;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::key::LockKey;
 use crate::kind::{self, Kind};
@@ -55,6 +62,47 @@ pub fn shared_release_script() -> &'static str {
     shared_release::SCRIPT.text()
 }
 
+/// The digests by which servers know the scripts, by what cannot be done without them.
+#[derive(Debug, Clone, Copy)]
+pub struct Digests {
+    /// Taking, keeping and releasing a lock.
+    pub lock: [&'static str; 3],
+    /// Waiting in the queue.
+    pub queue: [&'static str; 3],
+    /// Several keys at once, `min_hold`, N masters, signals to those who wait by polls.
+    pub others: [&'static str; 6],
+    /// Read locks and permits.
+    pub kinds: [&'static str; 6],
+}
+
+/// All of them.
+pub fn digests() -> Digests {
+    use exclusive::{acquire, acquire_all, batch, enqueue, nudge, raise, release_all, renew};
+    use exclusive::{release_hint, retain, rotate};
+    Digests {
+        lock: [&acquire::SCRIPT, &renew::SCRIPT, &release::SCRIPT].map(Script::digest),
+        queue: [&enqueue::SCRIPT, &rotate::SCRIPT, &nudge::SCRIPT].map(Script::digest),
+        others: [
+            &acquire_all::SCRIPT,
+            &release_all::SCRIPT,
+            &batch::SCRIPT,
+            &raise::SCRIPT,
+            &retain::SCRIPT,
+            &release_hint::SCRIPT,
+        ]
+        .map(Script::digest),
+        kinds: [
+            &shared::acquire::SCRIPT,
+            &shared::enqueue::SCRIPT,
+            &shared::release::SCRIPT,
+            &shared::renew::SCRIPT,
+            &shared::raise::SCRIPT,
+            &shared::downgrade::SCRIPT,
+        ]
+        .map(Script::digest),
+    }
+}
+
 /// What a message may call the server at `url`, and a client for it.
 pub fn server(url: &str, tls: Option<&Tls>) -> Result<(String, Client), LockError> {
     address::open(url, tls).map(|(name, _, client)| (name, client))
@@ -81,6 +129,39 @@ pub fn check_mode(node: &str, info: &str) -> Result<(), NodeError> {
 /// An error of the Redis client as the library tells it, with what to do.
 pub fn explain(node: &str, error: &RedisError) -> NodeError {
     diagnose(node, error).error
+}
+
+/// The same where the server is known to be one of a cluster, and is asked as one.
+#[cfg(feature = "cluster")]
+pub fn explain_in_cluster(node: &str, error: &RedisError) -> NodeError {
+    match explain(node, error) {
+        told if told.kind() == NodeErrorKind::Cluster => told.advising(WITHOUT_MASTER),
+        told => told,
+    }
+}
+
+/// Has a server of a cluster answered that another one has the key, or will have it?
+#[cfg(feature = "cluster")]
+pub fn is_elsewhere(error: &RedisError) -> bool {
+    masters::is_elsewhere(error)
+}
+
+/// The masters that the server of `seed` names in its answer to `CLUSTER SLOTS`: what a message may
+/// call each, and a client for it. An error: not all of them can be asked.
+#[cfg(feature = "cluster")]
+pub fn cluster_masters(slots: &Value, seed: &Client) -> Result<Vec<(String, Client)>, NodeError> {
+    let client = |info: ConnectionInfo| {
+        let name = address::name(&info);
+        let client = Client::open(info).map_err(|error| explain(&name, &error))?;
+        Ok((name, client))
+    };
+    let infos = masters::named(slots, seed.get_connection_info())?;
+    infos.into_iter().map(client).collect()
+}
+
+/// The certificates for the Redis client, where it opens connections by itself.
+pub fn certificates(tls: &Tls) -> Result<TlsCertificates, LockError> {
+    tls.certificates()
 }
 
 /// Is an error of this kind one of a server that is down for a while?
@@ -133,4 +214,24 @@ pub fn retained_by(owner: &str) -> Option<&str> {
 /// What stands before the random half of an owner value of this library.
 fn name_in(owner: &str) -> Option<&str> {
     owner.rsplit_once(':').filter(|_| Owner::is_likely(owner)).map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use deadpool_redis::redis;
+
+    use super::*;
+
+    #[test]
+    fn the_digests_are_those_of_all_scripts() {
+        let hash = |text: &str| redis::Script::new(text).get_hash().to_owned();
+        let Digests { lock, queue, others, kinds } = digests();
+        let named: BTreeSet<String> =
+            [&lock[..], &queue, &others].concat().into_iter().map(str::to_owned).collect();
+        assert_eq!(named, exclusive::scripts().map(hash).into_iter().collect());
+        let named: BTreeSet<String> = kinds.into_iter().map(str::to_owned).collect();
+        assert_eq!(named, shared::scripts().map(hash).into_iter().collect());
+    }
 }

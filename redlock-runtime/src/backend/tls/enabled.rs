@@ -145,7 +145,7 @@ impl Tls {
 
     /// The certificates for the Redis client. They are checked first: its own messages would not
     /// say which text is wrong, and might show a part of it.
-    fn certificates(&self) -> Result<TlsCertificates, LockError> {
+    pub(crate) fn certificates(&self) -> Result<TlsCertificates, LockError> {
         pem::check(self.ca.as_deref(), self.client.as_ref().map(|own| (&*own.chain, &*own.key)))?;
         let client = self.client.clone();
         Ok(TlsCertificates {

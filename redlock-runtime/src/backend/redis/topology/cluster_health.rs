@@ -5,7 +5,7 @@ use std::time::Duration;
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo,
 };
-use deadpool_redis::redis::{self, ErrorKind, RedisError, ServerErrorKind, Value};
+use deadpool_redis::redis::{self, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cluster::{RedisCluster, Shards};
@@ -16,7 +16,7 @@ use crate::backend::redis::commands::{Failure, no_reply};
 use crate::backend::redis::connection::{address, diagnose};
 use crate::backend::redis::pubsub::{broken, silent};
 use crate::backend::{Fault, HealthAnswer, HealthCheck};
-use crate::error::{NodeError, NodeErrorKind};
+use crate::error::{NodeError, NodeErrorKind, WITHOUT_MASTER};
 use crate::health::{Health, NodeHealth};
 use crate::key::mark_of_slot;
 use crate::together::together;
@@ -71,13 +71,11 @@ impl RedisCluster {
     fn covered(&self, view: &View) -> Result<(), NodeError> {
         let message = match (view.gap, view.unnamed) {
             (Some((first, last)), _) => format!("no master has the slots {first} to {last}"),
-            (None, Some((first, last))) => format!(
-                "the master of the slots {first} to {last} does not tell its address; set \
-                 `cluster-announce-hostname` there, or another `cluster-preferred-endpoint-type`"
-            ),
+            (None, Some(unnamed)) => slots::without_address(unnamed),
             (None, None) => return Ok(()),
         };
-        Err(NodeError::new(&self.core().name, NodeErrorKind::Cluster, message))
+        let error = NodeError::new(&self.core().name, NodeErrorKind::Cluster, message);
+        Err(error.advising(WITHOUT_MASTER))
     }
 
     /// The cluster, as most of the servers see it that are named. If they have all left it, as the
@@ -153,7 +151,7 @@ impl RedisCluster {
                 }
             };
             match answer.and_then(Value::extract_error) {
-                Err(error) if !is_elsewhere(&error) => Err(error),
+                Err(error) if !masters::is_elsewhere(&error) => Err(error),
                 _ => Ok(()),
             }
         });
@@ -166,13 +164,6 @@ impl RedisCluster {
         let since = self.checks.learn(&name, answer.is_ok());
         NodeHealth::new(&name, took, answer, since)
     }
-}
-
-/// Does a master that serves its keys say where this one is to be found? Its slot is moved, or was
-/// just now.
-fn is_elsewhere(error: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, Moved, TryAgain};
-    matches!(error.kind(), ErrorKind::Server(Moved | Ask | TryAgain))
 }
 
 #[cfg(test)]

@@ -9,18 +9,25 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::{PubSubSink, PubSubStream};
 use deadpool_redis::redis::{
-    Client, Cmd, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value,
+    Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult,
+    ServerErrorKind, Value,
 };
 use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
 use super::heard::Heard;
 use super::majority;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+use super::slots::without_address;
 use super::slots::{Address, Master, View, parse};
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+use crate::backend::redis::connection::address;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::pubsub::subscription::{
     HEARTBEAT, Listener, News, PubsubStream, broken, silent,
 };
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+use crate::error::{NodeError, NodeErrorKind, WITHOUT_MASTER};
 use crate::together::together;
 
 /// How long a connection may take.
@@ -252,6 +259,32 @@ async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
     redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
 }
 
+/// The masters that `seed` names in its answer to CLUSTER SLOTS, each connected to as the seed is.
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub(crate) fn named(
+    slots: &Value,
+    seed: &ConnectionInfo,
+) -> Result<Vec<ConnectionInfo>, NodeError> {
+    let View { masters, unnamed, .. } = parse(slots, host(seed.addr()));
+    let unknown = match unnamed {
+        Some(slots) => without_address(slots),
+        None if masters.is_empty() => "it names no master in `CLUSTER SLOTS`".to_owned(),
+        None => {
+            let at = |one: Master| seed.clone().set_addr(place(seed.addr(), &one.address));
+            return Ok(masters.into_iter().map(at).collect());
+        }
+    };
+    let error = NodeError::new(&address::name(seed), NodeErrorKind::Cluster, unknown);
+    Err(error.advising(WITHOUT_MASTER))
+}
+
+/// Does a master that serves its keys say where this one is to be found? Its slot is moved, or was
+/// just now.
+pub(crate) fn is_elsewhere(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, Moved, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(Moved | Ask | TryAgain))
+}
+
 /// Asks one server.
 pub(super) async fn ask(
     seed: &ConnectionInfo,
@@ -317,5 +350,33 @@ mod tests {
             at("rediss://u:p@a:1"),
             ConnectionAddr::TcpTls { host, port: 7001, insecure: false, .. } if host == "b"
         ));
+    }
+
+    #[cfg(all(feature = "tls", feature = "sentinel"))]
+    #[test]
+    fn the_masters_that_a_server_names_are_connected_to_as_it_is() {
+        use crate::backend::redis::connection::{bulk, value};
+
+        let of = |url: &str, hosts: &[String]| {
+            let masters = (0..).zip(hosts).map(|(slot, host)| {
+                let master = format!("*3\r\n{host}\r\n:7001\r\n{}", bulk("id"));
+                format!("*3\r\n:{slot}\r\n:{slot}\r\n{master}")
+            });
+            let masters: Vec<String> = masters.collect();
+            let slots = value(&format!("*{}\r\n{}", masters.len(), masters.join("\r\n"))).unwrap();
+            let named = named(&slots, &address::parse(url, None).unwrap());
+            named.map(|masters| masters.iter().map(address::name).collect::<Vec<_>>())
+        };
+        let secure = of("rediss://u:p@a:1", &[bulk("::1"), bulk("b"), bulk("::1")]).unwrap();
+        assert_eq!(secure, ["rediss://[::1]:7001", "rediss://b:7001"]);
+        for own in ["", "0.0.0.0", "::"] {
+            assert_eq!(of("redis://a:1", &[bulk(own)]).unwrap(), ["redis://a:7001"], "{own}");
+        }
+        // Each of them may be another one.
+        let unnamed = of("redis://a:1", &[bulk("b"), bulk("?"), bulk("?")]).unwrap_err();
+        let told = unnamed.to_string();
+        assert!(told.contains("slots 1 to 1 does not tell its address"), "{told}");
+        assert!(told.contains("`CLUSTER NODES`") && !told.contains("`--cluster`"), "{told}");
+        assert!(of("redis://a:1", &[]).is_err());
     }
 }

@@ -36,6 +36,14 @@ impl View {
     }
 }
 
+/// What is said of the slots whose master cannot be asked for their locks.
+pub(super) fn without_address((first, last): (i64, i64)) -> String {
+    format!(
+        "the master of the slots {first} to {last} does not tell its address; set \
+         `cluster-announce-hostname` there, or another `cluster-preferred-endpoint-type`"
+    )
+}
+
 /// What an answer to CLUSTER SLOTS says. If a server does not know its host, it is the one that was
 /// `asked`.
 pub(super) fn parse(slots: &Value, asked: &str) -> View {

@@ -13,7 +13,7 @@ use crate::fencing::FencingToken;
 /// arrives.
 const FURTHER: u64 = 3;
 
-pub(super) static SCRIPT: Script =
+pub(crate) static SCRIPT: Script =
     Script::new(include_str!("acquire.lua")).before(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {

@@ -7,7 +7,7 @@ use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::backend::{Acquired, AllAcquired, Claim};
 
-pub(super) static SCRIPT: Script =
+pub(crate) static SCRIPT: Script =
     Script::new(include_str!("acquire_all.lua")).before(&release::SCRIPT);
 
 /// All claims have the same lease.

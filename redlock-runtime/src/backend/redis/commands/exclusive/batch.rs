@@ -7,7 +7,7 @@ use crate::backend::Claim;
 use crate::backend::redis::commands::{Invocation, Part, Script, Verb};
 use crate::key::LockKey;
 
-pub(super) static SCRIPT: Script = Script::new(include_str!("batch.lua"));
+pub(crate) static SCRIPT: Script = Script::new(include_str!("batch.lua"));
 
 const KEYS_OF_RELEASE: usize = 2;
 const KEYS_OF_ACQUIRE: usize = 3;

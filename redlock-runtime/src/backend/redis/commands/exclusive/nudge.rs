@@ -8,7 +8,7 @@ use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::key::LockKey;
 use crate::owner::Owner;
 
-pub(super) static SCRIPT: Script = with_hand_over!("nudge.lua");
+pub(crate) static SCRIPT: Script = with_hand_over!("nudge.lua");
 
 /// `owner`: one of the client that sends it.
 pub(crate) fn call(key: &LockKey, owner: &Owner) -> ScriptCall {

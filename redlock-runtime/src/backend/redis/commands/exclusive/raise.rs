@@ -8,7 +8,7 @@ use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::backend::{Claim, Found};
 use crate::fencing::FencingToken;
 
-pub(super) static SCRIPT: Script = Script::new(include_str!("raise.lua"));
+pub(crate) static SCRIPT: Script = Script::new(include_str!("raise.lua"));
 
 pub(crate) fn call(claim: &Claim, fencing_token: FencingToken) -> ScriptCall {
     let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());

@@ -7,7 +7,7 @@ use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Found, Release};
 use crate::key::WithHelpers;
 
-pub(super) static SCRIPT: Script =
+pub(crate) static SCRIPT: Script =
     with_hand_over!("release_all.lua"; after "quick_release_all.lua");
 
 /// Releases that say nothing but their owners ([`Release::is_plain`]).

@@ -6,7 +6,7 @@ use crate::backend::Claim;
 use crate::backend::redis::commands::shared::words;
 use crate::backend::redis::commands::{Script, ScriptCall};
 
-pub(super) static SCRIPT: Script = Script::new(include_str!("release_hint.lua"));
+pub(crate) static SCRIPT: Script = Script::new(include_str!("release_hint.lua"));
 
 pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
     let queue = claim.key.queue_key();

@@ -6,7 +6,7 @@ use super::arguments;
 use crate::backend::Claim;
 use crate::backend::redis::commands::{Script, ScriptCall};
 
-pub(super) static SCRIPT: Script = Script::new(include_str!("retain.lua"));
+pub(crate) static SCRIPT: Script = Script::new(include_str!("retain.lua"));
 
 /// The lock stays taken for `left`. Its reply is decoded like that of a release: a lock that is
 /// retained while somebody waits has to be looked after, like one that was handed over.

@@ -8,7 +8,7 @@ use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Found, Rotated, TokensUsed};
 
-pub(super) static SCRIPT: Script = with_hand_over!("rotate.lua");
+pub(crate) static SCRIPT: Script = with_hand_over!("rotate.lua");
 
 /// The holder `held`, which has used `tokens`, gives way, and `next` is signalled on `channel`.
 pub(crate) fn call(

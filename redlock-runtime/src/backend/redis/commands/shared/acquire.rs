@@ -8,7 +8,7 @@ use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Acquired, Claim};
 
-pub(in crate::backend::redis::commands) static SCRIPT: Script =
+pub(crate) static SCRIPT: Script =
     with_hand_over!("join.lua", "acquire.lua"; after "quick_acquire.lua").before(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {

@@ -8,7 +8,7 @@ use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Downgraded, Found};
 
-pub(in crate::backend::redis::commands) static SCRIPT: Script =
+pub(crate) static SCRIPT: Script =
     with_hand_over!("join.lua", "downgrade.lua").before(&release::SCRIPT);
 
 /// `held` becomes the reader `next`.

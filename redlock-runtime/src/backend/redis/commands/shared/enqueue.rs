@@ -6,7 +6,7 @@ use crate::backend::redis::commands::exclusive::arguments;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Look};
 
-pub(in crate::backend::redis::commands) static SCRIPT: Script =
+pub(crate) static SCRIPT: Script =
     with_hand_over!("join.lua", "enqueue.lua").before(&release::SCRIPT);
 
 /// Enqueues an owner that is signalled on `channel`. An owner may enqueue only once, so this is not

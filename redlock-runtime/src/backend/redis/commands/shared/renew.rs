@@ -5,8 +5,7 @@ use crate::backend::Claim;
 use crate::backend::redis::commands::exclusive::arguments;
 use crate::backend::redis::commands::{Script, ScriptCall};
 
-pub(in crate::backend::redis::commands) static SCRIPT: Script =
-    Script::new(include_str!("renew.lua"));
+pub(crate) static SCRIPT: Script = Script::new(include_str!("renew.lua"));
 
 pub(crate) fn call(claims: &[&Claim]) -> ScriptCall {
     let holders: Vec<String> = claims.iter().map(|claim| claim.key.holders_key()).collect();
