@@ -8,8 +8,8 @@ use redlock::deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
 use redlock::deadpool_redis::redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redlock::deadpool_redis::redis::cluster_async::ClusterConnection;
 use redlock::deadpool_redis::redis::{
-    self, AsyncConnectionConfig, Client, Cmd, ConnectionAddr, FromRedisValue, Pipeline, RedisError,
-    RedisResult, Value,
+    self, AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisResult,
+    ServerError, TlsCertificates, Value,
 };
 use redlock::{LockError, NodeError, NodeErrorKind};
 
@@ -26,6 +26,8 @@ pub(crate) struct Node {
     connection: Option<Connection>,
     /// It was asked whether it has all locks.
     is_checked: bool,
+    /// Of a master of a cluster: the cluster, which finds a key that is moved to another master.
+    cluster: Option<Box<Node>>,
 }
 
 enum Place {
@@ -47,7 +49,7 @@ impl fmt::Debug for Node {
 
 impl Node {
     fn new(name: String, place: Place) -> Self {
-        Self { name, place, connection: None, is_checked: false }
+        Self { name, place, connection: None, is_checked: false, cluster: None }
     }
 
     /// The independent masters of a group; or the one master that sentinels watch; or a cluster,
@@ -66,20 +68,16 @@ impl Node {
                 let shown = master.rsplit_once('@').map_or(master.as_str(), |(_, name)| name);
                 vec![Self::new(format!("sentinel {shown}"), place)]
             }
-            Topology::Cluster(urls) => {
-                let seed = |url: &String| servers.client(url).map(|(_, client)| client);
-                let seeds = urls.iter().map(seed).collect::<Result<Vec<_>, _>>()?;
-                let infos = seeds.iter().map(|seed| seed.get_connection_info().clone());
-                let client = ClusterClientBuilder::new(infos)
-                    .retries(2)
-                    .connection_timeout(LIMIT)
-                    .response_timeout(LIMIT)
-                    .build()
-                    .map_err(|error| Failure::usage(error.to_string()))?;
-                let place = Place::Cluster { client: Box::new(client), seeds };
-                vec![Self::new("the cluster".to_owned(), place)]
-            }
+            Topology::Cluster(urls) => vec![Self::cluster(servers, urls)?],
         })
+    }
+
+    fn cluster(servers: &Servers, urls: &[String]) -> Result<Self, Failure> {
+        let seed = |url: &String| servers.client(url).map(|(_, client)| client);
+        let seeds = urls.iter().map(seed).collect::<Result<Vec<_>, _>>()?;
+        let client = cluster_client(&seeds, servers.certificates()?).build();
+        let client = Box::new(client.map_err(|error| Failure::usage(error.to_string()))?);
+        Ok(Self::new("the cluster".to_owned(), Place::Cluster { client, seeds }))
     }
 
     /// Every server that has keys of its own: of a cluster all masters.
@@ -89,8 +87,15 @@ impl Node {
         for url in urls {
             let (name, client) = servers.client(url)?;
             let mut seed = Self::new(name, Place::Server(Box::new(client.clone())));
-            match seed.query(redis::cmd("CLUSTER").arg("SLOTS")).await {
-                Ok(slots) => return masters(&slots, &client),
+            let slots = seed.query(redis::cmd("CLUSTER").arg("SLOTS")).await;
+            match slots.and_then(|slots| operator::cluster_masters(&slots, &client)) {
+                Ok(masters) => {
+                    let master = |(name, client)| {
+                        let cluster = Some(Box::new(Self::cluster(servers, urls)?));
+                        Ok(Self { cluster, ..Self::new(name, Place::Server(Box::new(client))) })
+                    };
+                    return masters.into_iter().map(master).collect();
+                }
                 Err(error) => failed = Some(error),
             }
         }
@@ -130,6 +135,20 @@ impl Node {
 
     /// The reply to one command.
     pub(crate) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, NodeError> {
+        let outcome = self.asked(command).await;
+        self.told(outcome)
+    }
+
+    /// Does the server take a command? It does, too, where its reply is that another master of the
+    /// cluster has the key: the rights of the user come first.
+    pub(crate) async fn takes(&mut self, command: &Cmd) -> Result<(), NodeError> {
+        match self.asked::<Value>(command).await {
+            Err(error) if operator::is_elsewhere(&error) => Ok(()),
+            outcome => self.told(outcome.map(drop)),
+        }
+    }
+
+    async fn asked<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         let asked = async {
             match self.connected().await? {
                 Connection::Server(connection) => command.query_async(connection).await,
@@ -137,11 +156,20 @@ impl Node {
             }
         };
         let outcome = tokio::time::timeout(LIMIT * 2, asked).await;
-        self.told(outcome.unwrap_or_else(|_| Err(no_reply())))
+        outcome.unwrap_or_else(|_| Err(no_reply()))
     }
 
-    /// The replies to several commands.
+    /// The replies to several commands. In a cluster, a key whose slot is being moved is asked for
+    /// at the master that has it.
     pub(crate) async fn pipeline(&mut self, pipe: &Pipeline) -> Result<Vec<Value>, NodeError> {
+        if let Place::Cluster { .. } = self.place {
+            // One by one: together they would all go where one of them is sent to.
+            let mut replies = Vec::new();
+            for command in pipe.cmd_iter() {
+                replies.push(self.reply(command).await?);
+            }
+            return Ok(replies);
+        }
         let asked = async {
             match self.connected().await? {
                 Connection::Server(connection) => pipe.query_async(connection).await,
@@ -149,7 +177,28 @@ impl Node {
             }
         };
         let outcome = tokio::time::timeout(LIMIT * 2, asked).await;
-        self.told(outcome.unwrap_or_else(|_| Err(no_reply())))
+        let mut replies: Vec<Value> = self.told(outcome.unwrap_or_else(|_| Err(no_reply())))?;
+        if let Some(cluster) = &mut self.cluster {
+            for (command, reply) in pipe.cmd_iter().zip(&mut replies) {
+                if is_elsewhere(reply) {
+                    *reply = cluster.reply(command).await?;
+                }
+            }
+        }
+        Ok(replies)
+    }
+
+    /// The reply to one command, as it stands among several: an error reply is a reply.
+    async fn reply(&mut self, command: &Cmd) -> Result<Value, NodeError> {
+        let outcome = match self.asked(command).await {
+            Err(error) => ServerError::try_from(error).map(Value::ServerError),
+            outcome => outcome,
+        };
+        self.told(outcome)
+    }
+
+    fn is_of_cluster(&self) -> bool {
+        self.cluster.is_some() || matches!(self.place, Place::Cluster { .. })
     }
 
     /// Subscribes to a channel for a moment, over a connection of its own.
@@ -177,7 +226,11 @@ impl Node {
             if error.is_io_error() || error.is_connection_dropped() || error.is_timeout() {
                 self.connection = None;
             }
-            operator::explain(&self.name, &error)
+            if self.is_of_cluster() {
+                operator::explain_in_cluster(&self.name, &error)
+            } else {
+                operator::explain(&self.name, &error)
+            }
         })
     }
 }
@@ -229,41 +282,33 @@ fn no_reply() -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, "no reply in time").into()
 }
 
-/// The masters in a reply to `CLUSTER SLOTS`, with the settings of the server that gave it.
-fn masters(slots: &Value, seed: &Client) -> Result<Vec<Node>, Failure> {
-    let malformed = || Failure::unavailable("CLUSTER SLOTS has an unknown reply");
-    let ranges: Vec<Vec<Value>> =
-        redis::from_redis_value(slots.clone()).map_err(|_| malformed())?;
-    let mut nodes: Vec<Node> = Vec::new();
-    for range in ranges {
-        let master = range.into_iter().nth(2).ok_or_else(malformed)?;
-        let Value::Array(place) = master else { return Err(malformed()) };
-        let mut place = place.into_iter();
-        let (Some(host), Some(Value::Int(port))) = (place.next(), place.next()) else {
-            return Err(malformed());
-        };
-        let host: Option<String> = redis::from_redis_value(host).map_err(|_| malformed())?;
-        let info = seed.get_connection_info().clone();
-        let addr = moved(info.addr(), host, u16::try_from(port).map_err(|_| malformed())?);
-        let name = format!("redis://{addr}");
-        if nodes.iter().all(|node| node.name != name) {
-            let client = Client::open(info.set_addr(addr))
-                .map_err(|error| Failure::usage(error.to_string()))?;
-            nodes.push(Node::new(name, Place::Server(Box::new(client))));
-        }
-    }
-    Ok(nodes)
+/// Has another master of the cluster the key, or will it have it?
+fn is_elsewhere(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if operator::is_elsewhere(&error.clone().into()))
 }
 
-/// Another server, reached in the same way. A server that does not know its own name is the one
-/// that was asked.
-fn moved(seed: &ConnectionAddr, host: Option<String>, port: u16) -> ConnectionAddr {
-    let host = host.filter(|host| !host.is_empty() && host != "?");
-    match seed.clone() {
-        ConnectionAddr::TcpTls { host: own, insecure, tls_params, .. } => {
-            ConnectionAddr::TcpTls { host: host.unwrap_or(own), port, insecure, tls_params }
-        }
-        ConnectionAddr::Tcp(own, _) => ConnectionAddr::Tcp(host.unwrap_or(own), port),
-        other => other,
+fn cluster_client(seeds: &[Client], certificates: Option<TlsCertificates>) -> ClusterClientBuilder {
+    let infos = seeds.iter().map(|seed| seed.get_connection_info().clone());
+    let builder = ClusterClientBuilder::new(infos)
+        .retries(2)
+        .connection_timeout(LIMIT)
+        .response_timeout(LIMIT);
+    // Those of the seeds are not those of the other servers.
+    match certificates {
+        Some(certificates) => builder.certs(certificates),
+        None => builder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_servers_of_a_cluster_are_reached_with_the_files_for_tls() {
+        let seeds = [Client::open("rediss://127.0.0.1:1").unwrap()];
+        let own = TlsCertificates { client_tls: None, root_cert: Some(Vec::new()) };
+        let shown = |certificates| format!("{:?}", cluster_client(&seeds, certificates));
+        assert_ne!(shown(Some(own)), shown(None));
     }
 }

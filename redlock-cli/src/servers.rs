@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use redlock::__operator as operator;
-use redlock::deadpool_redis::redis::Client;
+use redlock::deadpool_redis::redis::{Client, TlsCertificates};
 use redlock::{LockError, Redlock, RedlockBuilder, Tls};
 
 use crate::args::ServerArgs;
@@ -48,6 +48,12 @@ impl Servers {
     pub(crate) fn from_args(args: &ServerArgs) -> Result<Self, Failure> {
         operator::check_prefix(&args.prefix)?;
         let tls = tls()?;
+        if tls.is_some() && args.sentinel.is_some() {
+            return Err(Failure::usage(
+                "sentinels and the master that they watch are reached without the files of \
+                 REDLOCK_TLS_CA, REDLOCK_TLS_CERT and REDLOCK_TLS_KEY; leave these out",
+            ));
+        }
         let written = Written::find(args)?;
         written.check(args, tls.as_ref())?;
         let urls = written.urls;
@@ -90,6 +96,11 @@ impl Servers {
         if let Some(advice) = about_prefix(&self.prefix, key) {
             complain(&advice);
         }
+    }
+
+    /// The files for TLS, for a client that finds further servers by itself.
+    pub(crate) fn certificates(&self) -> Result<Option<TlsCertificates>, LockError> {
+        self.tls.as_ref().map(operator::certificates).transpose()
     }
 
     /// What to call the server at a URL, and a client of the Redis library for it.
@@ -149,8 +160,6 @@ impl Written {
 
     /// Can the URLs be read, and has none of the command line a password?
     fn check(&self, args: &ServerArgs, tls: Option<&Tls>) -> Result<(), Failure> {
-        // Sentinels are asked without the files for TLS.
-        let tls = tls.filter(|_| args.sentinel.is_none());
         let count = self.urls.len();
         for (number, url) in (1..).zip(&self.urls) {
             let place = match count {

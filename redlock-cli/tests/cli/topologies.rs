@@ -201,6 +201,36 @@ async fn a_cluster() {
     }
 }
 
+/// A master answers what has left it with the address of another one, which does not serve it yet.
+#[tokio::test]
+async fn locks_of_a_slot_that_is_being_moved() {
+    let cluster = Cluster::start_with(NO_FAILOVER, &[]).await;
+    let from = cluster.master_of("lock:k").await;
+    let masters = cluster.masters().await;
+    let to = masters.iter().find(|master| master.port() != from.port()).unwrap();
+    let slot = cluster.slot_of("lock:k").await.to_string();
+    let (from_id, to_id) = (cluster.id_of(from).await, cluster.id_of(to).await);
+    let lease_end = "99999999999999999";
+    let (lock, holders, port) = ("lock:k", "{lock:k}:holders", to.port().to_string());
+    from.raw().cmd(&["SET", lock, "<readers>", "PX", "600000"]).await;
+    from.raw().cmd(&["ZADD", holders, lease_end, "reader-a"]).await;
+    to.raw().cmd(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await;
+    from.raw().cmd(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await;
+    let urls = cluster.urls().join(",");
+    for moved in [None, Some(holders), Some(lock)] {
+        if let Some(key) = moved {
+            from.raw().cmd(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]).await;
+        }
+        for args in [["--cluster", "ls", "--json"], ["--cluster", "show", "k"]] {
+            let told = output(tool(&urls, &args)).await;
+            assert_eq!(told.code, 0, "{moved:?}: {told:?}");
+            assert!(told.stdout.contains("reader-a"), "{moved:?}: {told:?}");
+        }
+        let listed = output(tool(&urls, &["--cluster", "ls"])).await;
+        assert_eq!(listed.stdout.lines().count(), 2, "{moved:?}: {listed:?}");
+    }
+}
+
 /// A slot that no server has takes the whole cluster down.
 #[tokio::test]
 async fn a_cluster_that_is_down() {
@@ -217,6 +247,10 @@ async fn a_cluster_that_is_down() {
         assert_eq!(line["grade"], "bad", "{line}");
         assert!(line["text"].as_str().unwrap().contains("CLUSTERDOWN"), "{line}");
     }
+    cluster.master_of("lock:k").await.raw().try_cmd(&["SET", "lock:k", "x"]).await.unwrap_err();
+    let shown = output(tool(&urls, &["--cluster", "show", "k"])).await;
+    assert!(shown.code == 69 && shown.stderr.contains("`CLUSTER NODES`"), "{shown:?}");
+    assert!(!shown.stderr.contains("`--cluster`"), "it was given: {shown:?}");
 }
 
 #[tokio::test]
