@@ -28,7 +28,7 @@ pub(super) async fn all(servers: &Servers, sheet: &mut Sheet) -> Result<(), Fail
         let mut report = Report::of(node.name());
         known.push(server::check(&mut node, &servers.topology, &mut report).await);
         sheet.print(&mut report)?;
-        if known.last().is_some_and(|known| known.is_reachable) && !is_cluster(servers) {
+        if known.last().is_some_and(|known| known.is_reachable) {
             rights::check(&mut node, &servers.prefix, &mut report).await;
             sheet.print(&mut report)?;
         }
@@ -38,11 +38,6 @@ pub(super) async fn all(servers: &Servers, sheet: &mut Sheet) -> Result<(), Fail
         Topology::Cluster(_) => "the cluster",
         _ => "all together",
     });
-    if is_cluster(servers) {
-        for mut node in Node::of_keys(servers)? {
-            rights::check(&mut node, &servers.prefix, &mut together).await;
-        }
-    }
     if servers.topology.is_quorum() {
         majority(&known, &mut together);
     }
@@ -80,7 +75,8 @@ fn majority(known: &[Known], report: &mut Report) {
 }
 
 /// Takes a lock and releases it, as a service would. Returns what is found of single servers: those
-/// that were restarted may have no vote for it.
+/// that were restarted may have no vote for it. Of a cluster it reports also what keeps locks of
+/// other slots from being taken.
 async fn try_lock(servers: &Servers, report: &mut Report) -> Vec<Report> {
     let key = rights::random_name();
     let mut without_vote = Vec::new();
@@ -88,10 +84,14 @@ async fn try_lock(servers: &Servers, report: &mut Report) -> Vec<Report> {
         let redlock = servers.builder().build().await?;
         let acquired = redlock.lock(key).wait(Wait::Never).acquire().await;
         for node in redlock.health().await.nodes() {
-            if let Some(error) = node.error().filter(|error| is_without_vote(error)) {
-                let mut report = Report::of(node.node());
-                report.doubtful("vote", error.message());
-                without_vote.push(report);
+            match node.error() {
+                Some(error) if is_without_vote(error) => {
+                    let mut report = Report::of(node.node());
+                    report.doubtful("vote", error.message());
+                    without_vote.push(report);
+                }
+                Some(error) if is_cluster(servers) => report.bad("slots", error.to_string()),
+                _ => {}
             }
         }
         let guard = acquired?;

@@ -1,16 +1,14 @@
 //! Whether the user of the URL has the rights that `docs/security.md` names.
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
-use redlock::__operator::{LockKeys, lock_keys};
+use redlock::__operator::{Digests, LockKeys, digests, lock_keys};
 use redlock::deadpool_redis::redis::{self, Cmd};
 use redlock::{NodeError, NodeErrorKind};
 
 use super::finding::Report;
 use crate::node::Node;
-
-/// A digest that no script has.
-const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 /// A channel that nobody else uses.
 const CHANNEL: &str = "redlock:doctor";
@@ -20,45 +18,109 @@ const CHANNEL: &str = "redlock:doctor";
 enum Need {
     /// No lock can be taken.
     Lock,
+    /// No lock can be taken as long as the server does not know the scripts.
+    Load,
     /// Waiters get no signal when it is their turn.
     Queue,
+    /// Some calls fail, or ask for each key by itself.
+    Calls,
     /// The server has more to do, and refusals stand in `ACL LOG`.
     Effort,
     /// No read lock and no permit can be taken.
     Kinds,
     /// `redlock ls` and `redlock top` do not work.
     Operator,
+    /// `redlock release` does not work.
+    Release,
 }
 
-/// Tries each command on keys of a lock that nobody has.
+/// A word of the ACL, and what it is needed for.
+type Word = (Cow<'static, str>, Need);
+
+/// Tries each command on keys of a lock that nobody has. A master of a cluster may have another
+/// slot than that of these keys: it looks at the rights first.
 pub(super) async fn check(node: &mut Node, prefix: &str, report: &mut Report) {
     let Ok(keys) = lock_keys(prefix, &random_name()) else {
         return report.bad("rights", "the prefix cannot begin the key of a lock");
     };
-    let (mut missing, mut silence) = (Vec::new(), None);
-    for (word, need, command) in commands(&keys) {
-        match node.query::<redis::Value>(&command).await {
-            Err(error) if is_denied(&error) => missing.push((word, need)),
-            // Each of the others would be waited for as long.
-            Err(error) if is_unanswered(&error) => {
-                silence = Some(error);
-                break;
-            }
-            _ => {}
+    let missing = missing(node, &keys).await;
+    clean_up(node, &keys).await;
+    match missing {
+        Ok(missing) => tell(&missing, report),
+        Err(silence) => report.bad("rights", format!("not known: {silence}")),
+    }
+}
+
+/// The words that the user lacks. An error: the server does not answer, and each further command
+/// would be waited for as long.
+async fn missing(node: &mut Node, keys: &LockKeys) -> Result<Vec<Word>, NodeError> {
+    let mut missing = missing_for_scripts(node).await?;
+    for (word, need, command) in commands(keys) {
+        if is_refused(node, &command).await? {
+            missing.push((word.into(), need));
         }
     }
     // A connection that listens takes few other commands.
-    if silence.is_none()
-        && let Err(error) = node.subscribe(CHANNEL).await
-        && is_denied(&error)
-    {
-        missing.push(("+subscribe and &redlock:*", Need::Queue));
+    if node.subscribe(CHANNEL).await.is_err_and(|error| is_denied(&error)) {
+        missing.push(("+subscribe and &redlock:*".into(), Need::Queue));
     }
-    clean_up(node, &keys).await;
-    match silence {
-        Some(error) => report.bad("rights", format!("not known: {error}")),
-        None => tell(&missing, report),
+    Ok(missing)
+}
+
+/// A script may be run by its text, by its digest, or by this digest alone, once it is loaded.
+async fn missing_for_scripts(node: &mut Node) -> Result<Vec<Word>, NodeError> {
+    let Digests { lock, queue, others, kinds } = digests();
+    let has_eval = !is_refused(node, &command(&["EVAL", "return 1", "0"])).await?;
+    let (mut missing, mut unknown, mut count) = (Vec::new(), Vec::new(), 0);
+    for (digests, need) in [
+        (&lock[..], Need::Lock),
+        (&queue, Need::Queue),
+        (&others, Need::Calls),
+        (&kinds, Need::Kinds),
+    ] {
+        count += digests.len();
+        for digest in digests {
+            // There are fewer keys than it says: the server looks at the rights, and runs nothing.
+            if is_refused(node, &command(&["EVALSHA", digest, "1"])).await? {
+                missing.push((format!("+evalsha|{digest}").into(), need));
+            } else if !has_eval && is_unknown(node, digest).await? {
+                unknown.push(need);
+            }
+        }
     }
+    if missing.len() == count {
+        let words = if has_eval { "+evalsha" } else { "+evalsha +eval" };
+        missing = vec![(words.into(), Need::Lock)];
+    }
+    if !has_eval {
+        let of_exclusive = unknown.iter().any(|need| *need != Need::Kinds);
+        missing.extend(of_exclusive.then_some(("+eval".into(), Need::Load)));
+        missing.extend(unknown.contains(&Need::Kinds).then_some(("+eval".into(), Need::Kinds)));
+        missing.push(("+eval".into(), Need::Release));
+    }
+    Ok(missing)
+}
+
+/// Has the server not loaded a script? Each of them fails without keys, or does nothing.
+async fn is_unknown(node: &mut Node, digest: &str) -> Result<bool, NodeError> {
+    match node.takes(&command(&["EVALSHA", digest, "0"])).await {
+        Err(error) if is_unanswered(&error) => Err(error),
+        outcome => Ok(outcome.is_err_and(|error| error.message().starts_with("NOSCRIPT"))),
+    }
+}
+
+/// Does the user lack a right for a command? An error: the server has not looked at it.
+async fn is_refused(node: &mut Node, command: &Cmd) -> Result<bool, NodeError> {
+    match node.takes(command).await {
+        Err(error) if is_unanswered(&error) => Err(error),
+        outcome => Ok(outcome.is_err_and(|error| is_denied(&error))),
+    }
+}
+
+fn command(words: &[&str]) -> Cmd {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command
 }
 
 /// Deletes what the commands have written. It is left over only where the user may not delete, or
@@ -72,14 +134,23 @@ async fn clean_up(node: &mut Node, keys: &LockKeys) {
     }
 }
 
-fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
+fn tell(missing: &[Word], report: &mut Report) {
     let words = |need: Need| {
         let of = missing.iter().filter(|(_, of)| *of == need);
-        of.map(|(word, _)| *word).collect::<Vec<_>>().join(" ")
+        of.map(|(word, _)| &**word).collect::<Vec<_>>().join(" ")
     };
-    let (lock, queue, operator) = (words(Need::Lock), words(Need::Queue), words(Need::Operator));
+    let [lock, load, queue, calls] = [Need::Lock, Need::Load, Need::Queue, Need::Calls].map(words);
     if !lock.is_empty() {
         report.bad("rights", format!("the user may not lock; grant {lock} (docs/security.md)"));
+    }
+    if !load.is_empty() {
+        report.bad(
+            "rights",
+            format!(
+                "the server does not know all scripts of the library, and the user may not send \
+                 them: load the scripts, or grant {load} (docs/security.md)"
+            ),
+        );
     }
     if !queue.is_empty() {
         report.doubtful(
@@ -87,7 +158,13 @@ fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
             format!("waiters have no order and are not told of a release; grant {queue}"),
         );
     }
-    if lock.is_empty() && queue.is_empty() {
+    if !calls.is_empty() {
+        report.doubtful(
+            "rights",
+            format!("some calls fail, or ask for each of several keys by itself; grant {calls}"),
+        );
+    }
+    if [lock, load, queue, calls].iter().all(String::is_empty) {
         let kinds = words(Need::Kinds);
         let mut text = "the user may lock and wait in the queue".to_owned();
         if !kinds.is_empty() {
@@ -99,8 +176,11 @@ fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
             text += "; the server would have less to do with ";
             text += &effort;
         }
-        if !operator.is_empty() {
-            text += "; `ls` and `top` would need +scan";
+        for (need, who) in [(Need::Operator, "`ls` and `top`"), (Need::Release, "`release`")] {
+            let words = words(need);
+            if !words.is_empty() {
+                text = format!("{text}; {who} would need {words}");
+            }
         }
         report.good("rights", text);
     }
@@ -120,16 +200,9 @@ fn is_denied(error: &NodeError) -> bool {
 
 /// The word of the ACL, what it is needed for, and the command.
 fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
-    let command = |words: &[&str]| {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        command
-    };
     let LockKeys { lock, mark, counter, queue, holders } = keys;
     let mut all = Vec::new();
     let mut add = |word, need, words: &[&str]| all.push((word, need, command(words)));
-    add("+evalsha", Need::Lock, &["EVALSHA", NO_SCRIPT, "1", lock]);
-    add("+eval", Need::Lock, &["EVAL", "return 1", "1", lock]);
     add("+get and ~<prefix>*", Need::Lock, &["GET", lock]);
     add("+mget", Need::Lock, &["MGET", lock, mark]);
     add("+set", Need::Lock, &["SET", lock, "redlock doctor", "PX", "1000", "NX"]);
@@ -173,14 +246,19 @@ mod tests {
     fn a_missing_right_is_as_bad_as_what_it_costs() {
         let grade = |missing: &[(&'static str, Need)]| {
             let mut report = Report::of("a");
-            tell(missing, &mut report);
+            let missing: Vec<_> =
+                missing.iter().map(|(word, need)| ((*word).into(), *need)).collect();
+            tell(&missing, &mut report);
             report.findings.iter().map(|finding| finding.grade).max().unwrap()
         };
         assert_eq!(grade(&[]), Grade::Good);
         assert_eq!(grade(&[("+scan", Need::Operator)]), Grade::Good);
         assert_eq!(grade(&[("+zadd", Need::Kinds)]), Grade::Good);
         assert_eq!(grade(&[("+pubsub|numsub", Need::Effort)]), Grade::Good);
+        assert_eq!(grade(&[("+eval", Need::Release)]), Grade::Good);
         assert_eq!(grade(&[("+llen", Need::Queue)]), Grade::Doubtful);
+        assert_eq!(grade(&[("+evalsha|ab", Need::Calls)]), Grade::Doubtful);
+        assert_eq!(grade(&[("+eval", Need::Load)]), Grade::Bad);
         assert_eq!(grade(&[("+set", Need::Lock), ("+llen", Need::Queue)]), Grade::Bad);
     }
 }

@@ -47,7 +47,7 @@ pub(super) async fn check(node: &mut Node, topology: &Topology, report: &mut Rep
     }
     role(info, topology, report);
     memory(info, report);
-    persistence(node, info, topology.is_quorum(), report).await;
+    persistence(node, info, topology, report).await;
     Known { is_reachable: true, run_id: info.field("run_id").map(str::to_owned) }
 }
 
@@ -213,18 +213,18 @@ fn memory(info: Info<'_>, report: &mut Report) {
     }
 }
 
-/// `has_guard`: a restarted server has no vote, so that it may forget its locks.
-async fn persistence(node: &mut Node, info: Info<'_>, has_guard: bool, report: &mut Report) {
+async fn persistence(node: &mut Node, info: Info<'_>, topology: &Topology, report: &mut Report) {
     const WHAT: &str = "persistence";
     let failed = |name| info.field(name) == Some("err");
     if failed("aof_last_write_status") || failed("rdb_last_bgsave_status") {
         return report.bad(WHAT, "the server could not save its data; its log says why");
     }
-    if has_guard {
+    // A restarted server has no vote, so that it may forget its locks.
+    if topology.is_quorum() {
         return report.good(WHAT, "not needed: a server that restarts has no vote for a while");
     }
-    let advice = "with one server a restart may forget who holds what: set appendonly yes and \
-                  appendfsync always, or use three servers";
+    let advice = "a restart may forget who holds what: set appendonly yes and appendfsync always, \
+                  or use three independent masters";
     if info.field("aof_enabled") != Some("1") {
         return report.doubtful(WHAT, format!("no append-only file; {advice}"));
     }

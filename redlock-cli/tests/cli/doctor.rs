@@ -1,5 +1,7 @@
 //! `redlock doctor`: good, doubtful and bad servers.
 
+use std::path::Path;
+
 use fault_kit::{Masters, Replicated, Server, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -163,7 +165,72 @@ async fn a_user_without_rights() {
     let reader = doctor("reader").await;
     assert_eq!(reader.code, 2);
     let (grade, text) = findings(&reader, "rights").remove(0);
-    assert!(grade == "bad" && text.contains("+evalsha") && text.contains("+set"), "{text}");
+    assert!(grade == "bad" && text.contains("+evalsha +eval ") && text.contains("+set"), "{text}");
+}
+
+/// Loads the scripts of the exclusive lock, as docs/security.md says.
+async fn load_scripts(server: &Server) {
+    let folder = "../redlock-runtime/src/backend/redis/commands/";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let text = |name: &str| std::fs::read_to_string(path.join(format!("{name}.lua"))).unwrap();
+    let loads = |names: &[&str]| names.iter().map(|name| text(name)).collect::<String>();
+    let (hand_over, holders) = ("exclusive/hand_over", "shared/holders");
+    let name = |name: &str| format!("exclusive/{name}");
+    let mut scripts = Vec::new();
+    for script in ["acquire", "acquire_all", "batch", "raise", "renew", "retain", "release_hint"] {
+        scripts.push(text(&name(script)));
+    }
+    for script in ["enqueue", "rotate", "nudge"] {
+        scripts.push(loads(&[hand_over, holders, &name(script)]));
+    }
+    for script in ["release", "release_all"] {
+        let quick = name(&format!("quick_{script}"));
+        scripts.push(loads(&[&quick, hand_over, holders, &name(script)]));
+    }
+    for script in scripts {
+        server.raw().cmd(&["SCRIPT", "LOAD", &script]).await;
+    }
+}
+
+/// By digest only: a user who may send no script of its own.
+#[tokio::test]
+async fn a_user_of_the_scripts_that_are_loaded() {
+    let strict = documented("acl-strict");
+    let without = |user: &str, digest: &str| {
+        let all = strict.replacen("locks", user, 1);
+        assert!(all.contains(digest), "{all}");
+        all.replace(&format!(" +evalsha|{digest}"), "")
+    };
+    let (acquire, release_all) =
+        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "939afaf1eafcd7021cc83770a23f871c32f3b2fb");
+    let server = Server::builder()
+        .acl(&strict)
+        .acl(&without("lockless", acquire))
+        .acl(&without("singly", release_all))
+        .start()
+        .await;
+    let doctor = async |user: &str| {
+        let url = server.url_for(user, "secret");
+        ended(tool(&url, &["doctor", "--json"]).spawn().unwrap()).await
+    };
+    let (grade, text) = finding(&doctor("locks").await, "rights");
+    assert!(grade == "bad" && text.contains("load the scripts, or grant +eval"), "{text}");
+    load_scripts(&server).await;
+    let (grade, text) = finding(&doctor("locks").await, "rights");
+    assert_eq!(grade, "good", "{text}");
+    let kinds = "read locks and permits would need +evalsha|c04aa6d1beeadaa2574a72ba594cc31fd60a33";
+    assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
+    let doctor_of_locks = doctor("locks").await;
+    assert_eq!(finding(&doctor_of_locks, "locking").0, "good");
+    assert!(doctor_of_locks.code < 2, "{doctor_of_locks:?}");
+    let lockless = doctor("lockless").await;
+    let (grade, text) = finding(&lockless, "rights");
+    let missing = format!("the user may not lock; grant +evalsha|{acquire} (");
+    assert!(grade == "bad" && text.starts_with(&missing), "{text}");
+    assert_eq!(finding(&lockless, "locking").0, "bad");
+    let (grade, text) = finding(&doctor("singly").await, "rights");
+    let missing = format!("grant +evalsha|{release_all}");
+    assert!(grade == "doubtful" && text.ends_with(&missing), "{text}");
 }
 
 #[tokio::test]

@@ -192,6 +192,7 @@ async fn a_cluster() {
     let deaf = output(deaf).await;
     assert!(deaf.code == 1 && deaf.stdout.contains("grant +subscribe"), "{deaf:?}");
     assert!(deaf.stdout.contains("a failover may forget"), "{deaf:?}");
+    assert!(!deaf.stdout.contains("with one server"), "{deaf:?}");
     let released = output(on_cluster(&["release", "--force", "-y", "a"])).await;
     assert_eq!(released.code, 0, "{released:?}");
     assert_eq!(output(on_cluster(&["show", "a"])).await.code, 1);
@@ -199,6 +200,34 @@ async fn a_cluster() {
     for holder in holders {
         ended(holder).await;
     }
+}
+
+/// What is found of each master, and of the cluster as a whole.
+#[tokio::test]
+async fn a_cluster_of_which_a_part_is_unfit() {
+    let cluster = Cluster::start_with(NO_FAILOVER, &["cluster-require-full-coverage no"]).await;
+    for node in cluster.nodes() {
+        node.raw().cmd(&["CLUSTER", "DELSLOTS", "0"]).await;
+    }
+    let masters = cluster.masters().await;
+    masters[1].raw().cmd(&["ACL", "SETUSER", "default", "-subscribe", "-llen"]).await;
+    let urls = cluster.urls().join(",");
+    let doctor = output(tool(&urls, &["--cluster", "doctor", "--json"])).await;
+    assert_eq!(doctor.code, 2, "{doctor:?}");
+    let lines: Vec<Value> = doctor.stdout.lines().map(json).collect();
+    let rights: Vec<_> = lines.iter().filter(|line| line["check"] == "rights").collect();
+    assert_eq!(rights.len(), 3, "{doctor:?}");
+    for line in rights {
+        let is_deaf = line["server"] == masters[1].url().as_str();
+        assert_eq!(line["grade"], if is_deaf { "doubtful" } else { "good" }, "{line}");
+        let text = line["text"].as_str().unwrap();
+        assert_eq!(text.ends_with("grant +llen +subscribe and &redlock:*"), is_deaf, "{line}");
+    }
+    let slots = lines.iter().find(|line| line["check"] == "slots").unwrap();
+    let said = slots["text"].as_str().unwrap();
+    assert!(slots["grade"] == "bad" && said.contains("no master has the slots 0 to 0"), "{slots}");
+    assert_eq!(slots["server"], Value::Null);
+    assert!(!doctor.stdout.contains("with one server"), "{doctor:?}");
 }
 
 /// A master answers what has left it with the address of another one, which does not serve it yet.
@@ -276,6 +305,7 @@ async fn a_master_that_sentinels_watch() {
     let deaf = output(deaf).await;
     assert!(deaf.code == 1 && deaf.stdout.contains("grant +subscribe"), "{deaf:?}");
     assert!(deaf.stdout.contains("a failover may forget"), "{deaf:?}");
+    assert!(!deaf.stdout.contains("with one server"), "{deaf:?}");
     marks.make("go");
     assert_eq!(ended(holder).await.code, 0);
 }
