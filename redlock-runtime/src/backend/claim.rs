@@ -1,5 +1,6 @@
 //! The requests of a backend: a lease, or its release.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::tokens::TokensUsed;
@@ -33,6 +34,8 @@ pub(crate) struct Release<'a> {
     pub(crate) is_contended: bool,
     /// For how long the lock stays taken, though its owner has let go of it.
     pub(crate) retain: Option<Duration>,
+    /// The only process of the server that may get the release; `None`: whichever answers.
+    pub(crate) only_at: Option<&'a Arc<str>>,
 }
 
 impl<'a> Release<'a> {
@@ -46,13 +49,15 @@ impl<'a> Release<'a> {
             ahead: None,
             is_contended: false,
             retain: None,
+            only_at: None,
         }
     }
 
     /// Is there nothing to do but to let go of the lock of one holder?
     pub(crate) fn is_plain(&self) -> bool {
-        let Self { claim, unused, may_be_queued, retain, .. } = self;
-        claim.kind == Kind::Exclusive && unused.is_none() && !may_be_queued && retain.is_none()
+        let Self { claim, unused, may_be_queued, retain, only_at, .. } = self;
+        let is_whole = unused.is_none() && retain.is_none() && only_at.is_none();
+        claim.kind == Kind::Exclusive && is_whole && !may_be_queued
     }
 
     /// Can it be part of a batch? A batch leaves out the release of a lock that somebody waits for,

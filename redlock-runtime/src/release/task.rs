@@ -99,6 +99,7 @@ impl ReleaseTask {
             ahead: None,
             is_contended: self.under_way.as_ref().is_some_and(ReleaseUnderWay::is_contended),
             retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
+            only_at: None,
         }
     }
 

@@ -23,14 +23,14 @@ const EXPIRE: Duration = Duration::from_secs(10);
 async fn with_one_in_doubt(fate: Fate) -> (Vec<Arc<Fake>>, Redlock, LockGuard) {
     let nodes = nodes(3);
     let redlock = on(&nodes);
-    let guard = acquired_in_doubt(&nodes, &redlock, fate).await;
+    let guard = acquired_in_doubt(&nodes[2], &redlock, fate).await;
     (nodes, redlock, guard)
 }
 
-/// The last node does not answer the acquire.
-async fn acquired_in_doubt(nodes: &[Arc<Fake>], redlock: &Redlock, fate: Fate) -> LockGuard {
-    nodes[2].loses_clean_ups();
-    nodes[2].next_acquires([fate]);
+/// This node does not answer the acquire.
+async fn acquired_in_doubt(node: &Fake, redlock: &Redlock, fate: Fate) -> LockGuard {
+    node.loses_clean_ups();
+    node.next_acquires([fate]);
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     tokio::time::sleep(SECOND).await;
     redlock.lock("other").acquire().await.unwrap().release().await.unwrap();
@@ -72,16 +72,36 @@ async fn a_node_whose_clean_up_is_never_answered_counts_in_a_later_renewal() {
 /// What stands there is the vote of the other address.
 #[tokio::test(start_paused = true)]
 async fn an_address_that_leads_to_another_server_of_the_group_is_not_won_back() {
-    let nodes = group(3).await;
-    let redlock = restart_guard::client(&nodes);
-    let guard = acquired_in_doubt(&nodes, &redlock, Fate::LostReply).await;
-    started(&nodes[2], "run1", SECOND);
-    nodes[2].take_log();
-    tokio::time::sleep(EXPIRE).await;
-    assert!(guard.renewals() > 0);
-    assert_eq!(nodes[2].store.owner("k").as_deref(), Some(guard.owner()));
-    let log = nodes[2].take_log();
-    assert!(log.iter().all(|line| line.starts_with("renew ")), "{log:?}");
+    for moved in [4, 0] {
+        let nodes = group(5).await;
+        let redlock = restart_guard::client(&nodes);
+        let guard = acquired_in_doubt(&nodes[moved], &redlock, Fate::LostReply).await;
+        started(&nodes[moved], "run1", SECOND);
+        nodes[moved].take_log();
+        tokio::time::sleep(EXPIRE).await;
+        assert!(guard.renewals() > 0);
+        assert_eq!(nodes[moved].store.owner("k").as_deref(), Some(guard.owner()));
+        let log = nodes[moved].take_log();
+        assert!(log.iter().all(|line| line.starts_with("renew ")), "{log:?}");
+    }
+}
+
+/// The release of the former value is repeated, as the acquire without an answer may still arrive.
+#[tokio::test(start_paused = true)]
+async fn the_vote_of_another_server_outlives_an_address_that_moves_to_it_later() {
+    for moved in [2, 0] {
+        let nodes = group(3).await;
+        let redlock = restart_guard::client(&nodes);
+        let guard = acquired_in_doubt(&nodes[moved], &redlock, Fate::LostReply).await;
+        while nodes[moved].store.owner("k").is_none_or(|owner| owner == guard.owner()) {
+            tokio::time::sleep(SECOND / 100).await;
+        }
+        assert!(guard.renewals() > 0, "the node was won back");
+        started(&nodes[moved], "run1", SECOND);
+        nodes[moved].store.set("k", guard.owner(), EXPIRE);
+        later().await;
+        assert_eq!(nodes[moved].store.owner("k").as_deref(), Some(guard.owner()));
+    }
 }
 
 /// An owner value of which an acquire had no answer is not used again, either.

@@ -9,15 +9,16 @@ use super::fate::{Fate, meet};
 use super::script::{Command, FaultScript};
 use crate::backend::{
     Abilities, Acquired, Claim, ClockOffset, Downgrade, Downgraded, Fault, Found, FoundersOffer,
-    LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
+    LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply, process,
 };
 use crate::clock::Clock;
-#[cfg(test)]
-use crate::error::NodeErrorKind;
+use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::mutex::Mutex;
 #[cfg(test)]
 use crate::owner::Owner;
+
+const ANOTHER: &str = "another process answers than the one that the command is for";
 
 /// A backend that plays faults: alone, or as one of N.
 #[derive(Debug)]
@@ -147,6 +148,13 @@ impl LockBackend for FaultyNode {
         #[cfg(test)]
         if let Some(unanswered) = &mut self.state().unanswered {
             unanswered.remove(&claim.owner);
+        }
+        let is_here = |here: Arc<str>, only: &str| process(&here) == process(only);
+        if release.only_at.is_some_and(|only| !self.run_id().is_some_and(|run| is_here(run, only)))
+        {
+            let node = NodeError::new(&self.name, NodeErrorKind::Quarantined, ANOTHER);
+            let fault = Fault { is_final: true, ..Fault::known(vec![node]) };
+            return Box::pin(async { Err(fault) });
         }
         let run = async move { self.memory.release(release, within).await };
         Box::pin(meet(&self.name, fate, within, run))

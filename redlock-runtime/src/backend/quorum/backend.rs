@@ -223,13 +223,18 @@ impl Quorum {
     /// counts from the next renewal on. This is safe while a quorum holds: it only adds a node, and
     /// only where the key is free or has this owner. Where the clean-up of an earlier acquire may
     /// still arrive, the node is first released under the former owner value, which is not used
-    /// again, and then asked under a fresh one.
+    /// again, and then asked under a fresh one. Only the present process of the node gets that
+    /// release, however often it is repeated: the address may move to the server of another node,
+    /// whose vote has the same owner value.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
         let member = Arc::clone(&self.members[member]);
-        // What is released on its server would be the vote of the earlier node.
-        if member.twin(&self.members).is_some() {
+        // What is released on the server of another node would be the vote of that one.
+        let run_id = member.backend.run_id();
+        if run_id.as_ref().is_some_and(|run_id| member.shares(run_id, &self.members)) {
             return;
         }
+        // Without a guard, connections do not tell which process they have met.
+        let only_at = run_id.filter(|_| self.guard.is_some());
         let again = self.grants.ask_again(&claim.owner, member.number);
         let Some(WinBack { owner, former }) = again else { return };
         let grants = Arc::clone(&self.grants);
@@ -237,7 +242,8 @@ impl Quorum {
         tokio::spawn(async move {
             if let Some(former) = former {
                 let former = Claim { owner: former, ..claim.clone() };
-                let left = LeftBehind { may_be_taken: true, may_land_late: true, own_value: None };
+                let (may_be_taken, may_land_late) = (true, true);
+                let left = LeftBehind { may_be_taken, may_land_late, own_value: None, only_at };
                 // Whatever this finds: where the lock is still taken, the acquire is refused.
                 let _ = member.let_go(former, left, None, within).await;
                 // The owner may have released meanwhile.

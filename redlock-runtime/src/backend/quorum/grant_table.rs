@@ -9,6 +9,7 @@
 //! changes nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
@@ -69,6 +70,9 @@ pub(crate) struct LeftBehind {
     pub(crate) may_land_late: bool,
     /// The owner value on this node alone, where it is not the one of the claim.
     pub(crate) own_value: Option<Owner>,
+    /// The process of the node that has it, where no other one may be released: what another one
+    /// has may be the vote of another node. `None`: no vote of the owner counts any more.
+    pub(crate) only_at: Option<Arc<str>>,
 }
 
 impl LeftBehind {
@@ -126,6 +130,7 @@ impl GrantTable {
             may_be_taken: node.may_land_late || node.grant != NodeGrant::Doubtful,
             may_land_late: node.may_land_late,
             own_value: node.own_value,
+            only_at: None,
         };
         LeftOnNodes { nodes: known.nodes.into_iter().map(left).collect() }
     }

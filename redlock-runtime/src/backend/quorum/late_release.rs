@@ -16,6 +16,23 @@ const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_sec
 /// For how long these tasks keep their node for a client that was dropped.
 const LINGER: Duration = Duration::from_secs(3);
 
+/// What is released on one node, until that is answered.
+struct Leftover {
+    claim: Claim,
+    /// The lock stays taken until then.
+    retain_until: Option<Instant>,
+    /// The only process of the node that may get the release.
+    only_at: Option<Arc<str>>,
+}
+
+impl Leftover {
+    fn release(&self) -> Release<'_> {
+        let left = self.retain_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let retain = left.filter(|left| !left.is_zero());
+        Release { retain, only_at: self.only_at.as_ref(), ..Release::of(&self.claim) }
+    }
+}
+
 impl Member {
     /// Releases what an owner has on this node, and goes on with that in the background if it
     /// fails, or if the lock may be acquired once more. `retain_until`: the lock stays taken until
@@ -27,20 +44,22 @@ impl Member {
         retain_until: Option<Instant>,
         within: Duration,
     ) -> Result<Found, Fault> {
-        let held = left.claim(&claim);
-        let answer = self.backend.release(release(&held, retain_until), within).await;
+        let only_at = left.only_at.clone();
+        let held = Leftover { claim: left.claim(&claim), retain_until, only_at };
+        let answer = self.backend.release(held.release(), within).await;
         let is_owed = answer.is_err() && left.may_be_taken;
         if is_owed || left.may_land_late {
             let failures = u32::from(answer.is_err());
-            self.release_later(held, retain_until, within, left.may_land_late, failures);
+            self.release_later(held, within, left.may_land_late, failures);
         }
         if left.own_value.is_some() {
             // An acquire under its first owner value may have arrived in the meantime.
             let member = Arc::clone(self);
             tokio::spawn(async move {
-                let answer = member.backend.release(Release::of(&claim), within).await;
+                let first = Leftover { claim, retain_until: None, only_at: left.only_at };
+                let answer = member.backend.release(first.release(), within).await;
                 let failures = u32::from(answer.is_err());
-                member.release_later(claim, None, within, left.may_land_late, failures);
+                member.release_later(first, within, left.may_land_late, failures);
             });
         }
         answer
@@ -57,13 +76,13 @@ impl Member {
     /// The tasks end with the client.
     fn release_later(
         self: &Arc<Self>,
-        claim: Claim,
-        retain_until: Option<Instant>,
+        leftover: Leftover,
         within: Duration,
         may_land_late: bool,
         mut failures: u32,
     ) {
         let (begun, weak) = (Instant::now(), Arc::downgrade(self));
+        let end = begun + leftover.claim.expire;
         let mut kept = Some(Arc::clone(self));
         tokio::spawn(async move {
             let again: &[Duration] = if may_land_late { &RELEASE_AGAIN } else { &[] };
@@ -74,11 +93,11 @@ impl Member {
                     _ => Some(pause(failures, begun.elapsed(), &weak)),
                 };
                 let next = pause.map(|pause| Instant::now() + pause);
-                let Some(next) = next.filter(|next| *next < begun + claim.expire) else { return };
+                let Some(next) = next.filter(|next| *next < end) else { return };
                 kept.take_if(|_| begun.elapsed() >= LINGER);
                 sleep_until(next).await;
                 let Some(member) = weak.upgrade() else { return };
-                match member.release_again(release(&claim, retain_until), within).await {
+                match member.release_again(leftover.release(), within).await {
                     Ok(_) => failures = 0,
                     Err(fault) if fault.ends_releases() => return,
                     Err(_) => failures += 1,
@@ -101,10 +120,4 @@ impl Member {
 /// The pause after so many failures of one of these tasks, each of which has a weak reference.
 fn pause(failures: u32, failing_for: Duration, member: &Weak<Member>) -> Duration {
     backoff::undone(failures, failing_for, member.weak_count(), fastrand::f64())
-}
-
-/// A release of this lock, which stays taken until then.
-fn release(claim: &Claim, retain_until: Option<Instant>) -> Release<'_> {
-    let left = retain_until.map(|until| until.saturating_duration_since(Instant::now()));
-    Release { retain: left.filter(|left| !left.is_zero()), ..Release::of(claim) }
 }

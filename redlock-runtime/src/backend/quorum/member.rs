@@ -87,6 +87,13 @@ impl Member {
         Some(Fault::known(vec![node]))
     }
 
+    /// Does another one of these `members` lead to this process?
+    pub(crate) fn shares(&self, run_id: &str, members: &[Arc<Self>]) -> bool {
+        let is_same = |known: Arc<str>| process(&known) == process(run_id);
+        let others = members.iter().filter(|other| other.number != self.number);
+        others.filter_map(|other| other.backend.run_id()).any(is_same)
+    }
+
     pub(crate) fn admit(&self) -> NodeAdmission {
         let mut down = self.down.lock();
         let Some(down) = &mut *down else { return NodeAdmission::Ask };

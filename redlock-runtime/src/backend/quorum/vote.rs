@@ -30,7 +30,7 @@ pub(super) async fn ask(
     }
     let may_land_late = may_land_late(&answer);
     if may_land_late || matches!(answer, Ok(Acquired::Granted { .. })) {
-        let left = LeftBehind { may_be_taken: true, may_land_late, own_value: None };
+        let left = LeftBehind { may_be_taken: true, may_land_late, ..LeftBehind::default() };
         let (member, claim) = (Arc::clone(member), claim.clone());
         // The answer says whether the node is down: it does not wait for this.
         tokio::spawn(async move { member.let_go(claim, left, None, within).await });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::clock::CLOCK;
-use super::commands::{Deadline, Failure, by_kind, exclusive, no_undo, send_script};
+use super::commands::{Deadline, Failure, ScriptCall, by_kind, exclusive, no_undo, send_script};
 use super::connection::source::CONNECT;
 use super::connection::{SharedConnection, Source};
 use super::node_core::NodeCore;
@@ -120,7 +120,8 @@ impl<S: Source> Route<S> {
         let mut has_queue = !core.release_keys_denial.lasts(|| CLOCK.now());
         let mut refused: Option<(NodeErrorKind, bool)> = None;
         let answer = loop {
-            let call = by_kind::release(*release, has_queue);
+            let only_at = release.only_at.cloned();
+            let call = ScriptCall { only_at, ..by_kind::release(*release, has_queue) };
             let (health, decode) = (&core.health, exclusive::release::decode);
             match send_script(health, &self.calls, &call, &deadline, decode, no_undo).await {
                 Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {

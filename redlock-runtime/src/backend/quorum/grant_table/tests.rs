@@ -39,7 +39,7 @@ fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
     assert_eq!(again, Some(WinBack { owner: owner.clone(), former: None }));
     grants.answered(&owner, 0, sent, &Ok(granted(true)));
     assert_eq!(grants.confirmed(&owner, 0), Some(sent));
-    let left = LeftBehind { may_be_taken: true, may_land_late: true, own_value: None };
+    let left = LeftBehind { may_be_taken: true, may_land_late: true, ..LeftBehind::default() };
     assert_eq!(grants.end(&owner).on(0), left, "the first try may still land");
     assert!(!grants.answered(&owner, 0, sent, &Ok(granted(true))));
     assert_eq!(grants.confirmed(&owner, 0), None);
@@ -87,7 +87,8 @@ fn what_may_land_late_is_looked_for_when_its_owner_lets_go() {
     ] {
         let grants = asked(&owner);
         assert!(grants.answered(&owner, 0, Moment::ZERO, &answer));
-        let left = LeftBehind { may_be_taken: is_left, may_land_late: is_left, own_value: None };
+        let (may_be_taken, may_land_late) = (is_left, is_left);
+        let left = LeftBehind { may_be_taken, may_land_late, ..LeftBehind::default() };
         assert_eq!(grants.end(&owner).on(0), left);
     }
 }

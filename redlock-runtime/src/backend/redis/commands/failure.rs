@@ -62,6 +62,13 @@ pub(crate) fn superseded(node: &str) -> Failure {
     Failure::new(NodeError::new(node, NodeErrorKind::Unreachable, message), true, false)
 }
 
+/// The command is for the process that answered there before, and was not sent.
+pub(crate) fn another_process(node: &str) -> Failure {
+    let message = "the server was restarted, or another one has its address: it does not get a \
+                   command that is for the one before";
+    Failure::new(NodeError::new(node, NodeErrorKind::Quarantined, message), false, true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

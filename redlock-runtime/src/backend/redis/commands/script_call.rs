@@ -1,13 +1,15 @@
 //! The call of a script, and how it leaves: by itself, or as a part of a batch.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 
 use super::part::{Part, PartAnswer};
 use super::script::{Invocation, Script};
-use crate::backend::redis::connection::{Loan, MinReplicas};
+use crate::backend::process;
+use crate::backend::redis::connection::{Loan, MetServer, MinReplicas};
 
 /// A script call: the script, its keys, its arguments, and the replicas that have to confirm it.
 pub(crate) struct ScriptCall {
@@ -15,6 +17,8 @@ pub(crate) struct ScriptCall {
     pub(crate) replicas: Option<MinReplicas>,
     /// Running it twice has the effect of running it once.
     pub(crate) may_repeat: bool,
+    /// The only process of the server that may get it; `None`: whichever answers.
+    pub(crate) only_at: Option<Arc<str>>,
 }
 
 /// What a call consists of.
@@ -35,7 +39,7 @@ impl ScriptCall {
     }
 
     fn of(content: Content) -> Self {
-        Self { content, replicas: None, may_repeat: true }
+        Self { content, replicas: None, may_repeat: true, only_at: None }
     }
 
     /// What can be part of a batch.
@@ -52,6 +56,12 @@ impl ScriptCall {
             Content::Script(invocation) => Cow::Borrowed(invocation),
             Content::Part(part) => Cow::Owned(part.by_itself()),
         }
+    }
+
+    /// May the process that a connection has `met` get it?
+    pub(super) fn is_for(&self, met: &MetServer) -> bool {
+        let is_met = |only: &Arc<str>| met.run_id.as_deref() == Some(process(only));
+        self.only_at.as_ref().is_none_or(is_met)
     }
 
     /// The first of its keys.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, Timeout, timeout_at};
 
 pub(crate) use self::repetition::is_passing;
 use self::repetition::{failure_unless_repeated, pause_after};
-use super::failure::{Failure, no_connection, no_reply, nonsense, superseded};
+use super::failure::{Failure, another_process, no_connection, no_reply, nonsense, superseded};
 use super::script_call::ScriptCall;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{HasRun, Loan, SharedConnection, Source, diagnose};
@@ -62,6 +62,9 @@ pub(crate) async fn send_script<S: Source, T>(
         if connection.forget_if_ended(&mut loan, sent) {
             health.broke();
             continue;
+        }
+        if !call.is_for(loan.connection.met()) {
+            break another_process(node);
         }
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         match bounded(connection, deadline, call.send(&mut sending.loan, &mut was_cut)).await {

@@ -91,6 +91,25 @@ async fn a_connection_of_a_cluster_to_a_server_without_the_others_is_replaced() 
 }
 
 #[tokio::test]
+async fn a_command_for_one_process_is_not_sent_to_another_one() {
+    for (only_at, is_sent) in [("a", true), ("a/history", true), ("b", false)] {
+        let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), Some("founders".into())));
+        let server = Replaced(Arc::clone(&identity));
+        let source = IdentifiedSource::new(server, "n".into(), &identity);
+        let connection = SharedConnection::new(Arc::new(source));
+        let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
+        let call = ScriptCall { only_at: Some(only_at.into()), ..call };
+        let deadline = Deadline::after(Duration::from_secs(60));
+        let decode = |_: &Value| Some(());
+        let sent = send_script(&health, &connection, &call, &deadline, decode, no_undo).await;
+        let failure = sent.err().expect("this server answers to no script");
+        let is_refused = failure.error.kind() == NodeErrorKind::Quarantined;
+        assert_eq!((failure.is_unknown, is_refused), (is_sent, !is_sent), "{only_at}");
+    }
+}
+
+#[tokio::test]
 async fn the_answer_of_a_server_that_another_one_replaced_meanwhile_does_not_count() {
     let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
     let identity = Arc::new(ServerIdentity::new("n".to_owned(), Some("founders".into())));
