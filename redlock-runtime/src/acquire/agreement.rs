@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Claim, Fault, Found};
+use crate::backend::{Fault, Found};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -74,15 +74,15 @@ async fn raise_and_renew<'a>(
         })
     };
     let mut questions: Vec<Answer<'_>> = below.iter().map(raise).collect();
-    let now = engine.clock().now();
+    let (now, mut claims, mut renewing) = (engine.clock().now(), Vec::new(), Vec::new());
     if !held.iter().all(|one| is_full(one, now)) {
-        let claims: Vec<Claim> = held.iter().flat_map(|one| one.hold().renewal(now)).collect();
+        renewing.extend(held.iter().filter(|one| one.hold().renewal(now, &mut claims)));
         questions.push(Box::pin(async move { backend.renew(&claims, within).await }));
     }
     let mut answers = together(questions).await;
     // A renewal that failed is made up for by the scheduler.
     let renewed = answers.split_off(below.len()).pop().and_then(Result::ok).unwrap_or_default();
-    for (one, found) in held.iter().zip(renewed) {
+    for (one, found) in renewing.into_iter().zip(renewed) {
         if found == Some(Found::Ours) {
             one.hold().extend(now);
         }

@@ -84,6 +84,21 @@ async fn a_call_inside_of_it_is_told_how_it_ended() {
     }
 }
 
+/// The release that follows counts on it.
+#[tokio::test(start_paused = true)]
+async fn no_renewal_begins_after_it() {
+    let (redlock, fake) = fake();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let lease = guard.lease().clone();
+    let (hold, now, mut claims) = (lease.hold(), redlock.engine().clock().now(), Vec::new());
+    assert!(hold.renewal(now.plus(MINUTE), &mut claims));
+    drop(guard);
+    let end = hold.server_end();
+    assert!(end > now.plus(MINUTE) && fake.store.owner("k").is_none());
+    assert!(!hold.renewal(now.plus(2 * MINUTE), &mut claims));
+    assert_eq!((claims.len(), hold.server_end()), (1, end));
+}
+
 /// The body blocks its thread until the lease is over: that is noticed first by the call.
 #[test]
 fn a_blocking_call_inside_of_it_is_told_as_well() {

@@ -20,12 +20,18 @@ impl Hold {
         self.offer.give_back();
     }
 
-    /// Notes that a renewal is sent `now`. Returns what it asks for, for each key: `expire`, or
-    /// what is left of `min_hold`.
-    pub(crate) fn renewal(&self, now: Moment) -> impl Iterator<Item = Claim> {
-        self.ledger.lock().renewal_sent = now;
+    /// Notes that a renewal is sent `now`, and adds to `claims` what it asks for, for each key:
+    /// `expire`, or what is left of `min_hold`. `false`: the hold has ended, and is not renewed.
+    pub(crate) fn renewal(&self, now: Moment, claims: &mut Vec<Claim>) -> bool {
+        let mut ledger = self.ledger.lock();
+        if ledger.ended.is_some() {
+            return false;
+        }
+        ledger.renewal_sent = now;
+        drop(ledger);
         let left = self.retained_until.map_or(Duration::ZERO, |until| until.since(now));
         let expire = self.terms.expire.max(up_to_millis(left));
-        self.claims().map(move |claim| Claim { expire, ..claim.clone() })
+        claims.extend(self.claims().map(|claim| Claim { expire, ..claim.clone() }));
+        true
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Scheduler;
-use crate::backend::{Claim, Fault, Found};
+use crate::backend::{Fault, Found};
 use crate::clock::Moment;
 use crate::hold::in_flight::InFlightLimit;
 use crate::hold::record::Hold;
@@ -16,13 +16,13 @@ impl Scheduler {
     pub(super) async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>, limit: InFlightLimit) {
         let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
         let _permit = limit.pass(within).await;
-        // A holder may have released since the batch was collected.
-        batch.retain(|hold| !hold.is_over());
-        let Some(first) = batch.first() else { return };
         // The time is read before the command leaves: the server may begin the new lease at any
         // time after.
         let sent = self.clock.now();
-        let claims: Vec<Claim> = batch.iter().flat_map(|hold| hold.renewal(sent)).collect();
+        let mut claims = Vec::with_capacity(batch.len());
+        // A holder may have released since the batch was collected.
+        batch.retain(|hold| hold.renewal(sent, &mut claims));
+        let Some(first) = batch.first() else { return };
         if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
             telemetry::renewal_lag(sent.since(due));
         }
