@@ -80,6 +80,12 @@ fn tokio_now() -> std::time::Instant {
     if has_tokio() { tokio::time::Instant::now().into_std() } else { std::time::Instant::now() }
 }
 
+/// `now` is read after the origin was made.
+fn since_origin(now: impl FnOnce() -> std::time::Instant) -> Moment {
+    let origin = tokio_origin();
+    Moment(saturating_nanos(now().saturating_duration_since(origin)))
+}
+
 thread_local! {
     /// Whether tokio's locals of this thread are known to be there. It has no destructor, so that
     /// it can always be read.
@@ -116,10 +122,19 @@ impl Clock {
     pub(crate) fn now(self) -> Moment {
         match self {
             Self::Boot => boot_time(),
-            Self::Tokio => {
-                let origin = tokio_origin();
-                let now = tokio_now();
-                Moment(saturating_nanos(now.saturating_duration_since(origin)))
+            Self::Tokio => since_origin(tokio_now),
+        }
+    }
+
+    /// What a runtime's clock shows, which may be paused; without one, real time.
+    /// [`Moment::ZERO`]: it cannot be told at the end of a thread.
+    pub(crate) fn of_runtime(runtime: Option<&Handle>) -> Moment {
+        match runtime {
+            None => since_origin(std::time::Instant::now),
+            Some(_) if !has_tokio() => Moment::ZERO,
+            Some(runtime) => {
+                let _inside = runtime.enter();
+                since_origin(tokio_now)
             }
         }
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use self::tables::{Holder, Record, Tables, clock_here};
+use self::lease_clock::LeaseClock;
+use self::tables::{Holder, Record, Tables};
 use super::claim::{Claim, Release};
 use super::downgrade::{Downgrade, Downgraded};
 use super::lock_backend::{Abilities, LockBackend};
@@ -19,14 +20,15 @@ use crate::mutex::Mutex;
 
 mod health_check;
 mod hints;
+mod lease_clock;
 mod several;
 mod tables;
 
 /// The locks of the `memory` backend. Clients that share a store exclude each other, like processes
 /// on one Redis; the store can also simulate faults for tests.
 ///
-/// Leases are counted on the clock of the runtime that acquires them. A key that was acquired on a
-/// paused clock and is wanted on another one is an error of the kind
+/// Leases are counted on the clock of the runtime that acquires them. A key that is held on one
+/// clock and wanted on another one, where tests have paused one of the two, is an error of the kind
 /// [`OtherClock`](crate::NodeErrorKind::OtherClock), because the two clocks cannot be compared.
 /// Tests with paused clocks that run side by side need stores of their own.
 ///
@@ -150,10 +152,10 @@ impl Memory {
     }
 
     fn take(&self, claim: &Claim) -> Result<Acquired, Fault> {
-        let (now, clock) = (Clock::Tokio.now(), clock_here());
+        let (now, here) = (Clock::Tokio.now(), LeaseClock::here());
         let mut tables = self.store.tables.lock();
         let key = claim.key.redis_key();
-        if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
+        if tables.is_held_elsewhere(key, &here, now) {
             return Err(other_clock());
         }
         let (kind, ends) = (claim.kind, now.plus(claim.expire));
@@ -168,7 +170,7 @@ impl Memory {
                 return Ok(Acquired::refused(None, None));
             }
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
-            tables.sweep(now, clock);
+            tables.sweep(&here, now);
             return Ok(Acquired::granted(fencing_token));
         };
         let is_like = record.kind.is_like(kind);

@@ -75,6 +75,25 @@ fn a_lock_on_a_paused_clock_is_refused_on_another_clock() {
     }
 }
 
+#[test]
+fn a_lease_that_is_over_on_its_own_clock_is_refused_on_no_other_one() {
+    let clocks = [(true, true), (true, false), (false, true)];
+    for (was_paused, is_paused) in clocks {
+        let store = MemoryStore::new();
+        runtime(was_paused).block_on(async {
+            store.set("k", "another", SECOND / 1000);
+            store.set("l", "another", SECOND / 1000);
+            tokio::time::sleep(SECOND / 100).await;
+        });
+        let redlock = client(&store);
+        runtime(is_paused).block_on(async {
+            assert_eq!(store.owner("k"), None);
+            drop(redlock.lock("k").acquire().await.unwrap());
+            drop(redlock.lock_all(["a", "l"]).acquire().await.unwrap());
+        });
+    }
+}
+
 /// Whether a local of a thread was dropped when tokio's locals were gone.
 static WAS_LATE: AtomicBool = AtomicBool::new(false);
 

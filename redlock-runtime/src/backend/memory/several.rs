@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::tables::{Holder, Record, clock_here};
+use super::lease_clock::LeaseClock;
+use super::tables::{Holder, Record};
 use super::{Memory, other_clock};
 use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, Reply};
 use crate::clock::Clock;
@@ -10,11 +11,11 @@ use crate::clock::Clock;
 impl Memory {
     /// All of them, or none.
     fn take_all(&self, claims: &[Claim]) -> Result<AllAcquired, Fault> {
-        let (now, clock) = (Clock::Tokio.now(), clock_here());
+        let (now, here) = (Clock::Tokio.now(), LeaseClock::here());
         let mut tables = self.store.tables.lock();
         for (key_index, claim) in claims.iter().enumerate() {
             let key = claim.key.redis_key();
-            if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
+            if tables.is_held_elsewhere(key, &here, now) {
                 return Err(other_clock());
             }
             if let Some(record) = tables.live(key, now)
@@ -30,7 +31,7 @@ impl Memory {
             let record = Record::of(claim.kind, Holder { owner, fencing_token, ends });
             tables.locks.insert(claim.key.redis_key().to_owned(), record);
         }
-        tables.sweep(now, clock);
+        tables.sweep(&here, now);
         Ok(AllAcquired::Granted { fencing_token, was_cut: false })
     }
 }

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::runtime;
-
+use super::lease_clock::LeaseClock;
 use crate::backend::{Claim, Found, OnRelease};
-use crate::clock::{Moment, paused_runtime};
+use crate::clock::Moment;
 use crate::fencing::FencingToken;
 use crate::kind::{Kind, shown_group};
 use crate::owner::Owner;
@@ -30,8 +29,8 @@ pub(super) struct Record {
     pub(super) kind: Kind,
     /// One, unless the kind is a shared one.
     pub(super) holders: Vec<Holder>,
-    /// The runtime on whose paused clock the leases are counted; `None`: real time.
-    pub(super) clock: Option<runtime::Id>,
+    /// The clock on which the leases are counted.
+    clock: LeaseClock,
 }
 
 pub(super) struct Holder {
@@ -52,7 +51,13 @@ pub(super) struct Hint {
 impl Record {
     /// A lock with its first holder, whose lease is counted on the clock of this runtime.
     pub(super) fn of(kind: Kind, holder: Holder) -> Self {
-        Self { kind, holders: vec![holder], clock: clock_here() }
+        Self { kind, holders: vec![holder], clock: LeaseClock::here() }
+    }
+
+    /// Removes holders whose leases are over. `here`: the clock of the caller, which shows `now`.
+    fn end_leases(&mut self, here: &LeaseClock, now: Moment) {
+        let now = if self.clock == *here { now } else { self.clock.now() };
+        self.holders.retain(|holder| now < holder.ends);
     }
 
     /// Is there room for one more holder of `kind`?
@@ -90,13 +95,21 @@ impl Record {
 impl Tables {
     /// The record of a lock without the holders whose leases are over; `None`: it is free.
     pub(super) fn live(&mut self, redis_key: &str, now: Moment) -> Option<&mut Record> {
-        let clock = clock_here();
+        let here = LeaseClock::here();
         let record = self.locks.get_mut(redis_key)?;
-        // A lease that is counted on another clock counts as live: its end cannot be told here.
-        if record.clock == clock {
-            record.holders.retain(|holder| now < holder.ends);
-        }
+        record.end_leases(&here, now);
         Some(record).filter(|record| !record.holders.is_empty())
+    }
+
+    /// Is the lock held by leases that are counted on another clock than the one `here`?
+    pub(super) fn is_held_elsewhere(
+        &mut self,
+        redis_key: &str,
+        here: &LeaseClock,
+        now: Moment,
+    ) -> bool {
+        let is_of_other = |record: &Record| record.clock != *here;
+        self.locks.get(redis_key).is_some_and(is_of_other) && self.live(redis_key, now).is_some()
     }
 
     /// The record of a lock that its owner still holds, or what was found instead.
@@ -146,18 +159,16 @@ impl Tables {
         next.unwrap_or_else(|| unreachable!("the tokens last until the year 2255"))
     }
 
-    pub(super) fn sweep(&mut self, now: Moment, clock: Option<runtime::Id>) {
+    pub(super) fn sweep(&mut self, here: &LeaseClock, now: Moment) {
         if self.locks.len() < self.next_sweep.max(FIRST_SWEEP) {
             return;
         }
-        let is_live = |record: &Record| record.holders.iter().any(|holder| now < holder.ends);
-        self.locks.retain(|_, record| record.clock != clock || is_live(record));
+        self.locks.retain(|_, record| {
+            record.end_leases(here, now);
+            !record.holders.is_empty()
+        });
         self.next_sweep = 2 * self.locks.len();
     }
-}
-
-pub(super) fn clock_here() -> Option<runtime::Id> {
-    paused_runtime().map(|runtime| runtime.id())
 }
 
 pub(super) fn micros_since_epoch() -> u64 {
