@@ -107,10 +107,14 @@ impl Kind {
     }
 }
 
+/// What one holder of a group is called.
+pub(crate) const READER: &str = "reader";
+const PERMIT: &str = "permit";
+
 /// How a group of holders is shown where one holder is shown by its owner value: `3 readers`, or
 /// `readers` if nobody counted them.
 pub(crate) fn shown_group(kind: Kind, count: Option<usize>) -> String {
-    let one = if kind == Kind::Read { "reader" } else { "permit" };
+    let one = if kind == Kind::Read { READER } else { PERMIT };
     match count {
         Some(1) => format!("1 {one}"),
         Some(count) => format!("{count} {one}s"),
@@ -123,7 +127,7 @@ pub(crate) fn group_of(holder: &str) -> Option<&str> {
     let (count, name) = holder.split_once(' ').unwrap_or(("", holder));
     let one = name.strip_suffix('s').unwrap_or(name);
     let is_group =
-        count.bytes().all(|byte| byte.is_ascii_digit()) && ["reader", "permit"].contains(&one);
+        count.bytes().all(|byte| byte.is_ascii_digit()) && [READER, PERMIT].contains(&one);
     is_group.then_some(one)
 }
 

@@ -99,7 +99,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let end = order.wait_ends(started);
     let granted = acquire_one(engine, order, &terms, end, Moment::NEVER).await;
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
-    granted.map_err(|error| nesting::with_holds(engine, wait_limit, error))
+    granted.map_err(|error| nesting::with_holds(engine, order, error))
 }
 
 /// Acquires the lock for one call, or for one key of a call, whose wait is over at `end`. `limit`:

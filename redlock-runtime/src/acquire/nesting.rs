@@ -1,10 +1,12 @@
 //! A call that wants a lock while its task holds others: the order that this makes, and what its
 //! error says of it.
 
+use super::order::Order;
 use crate::body::reentrancy;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::key::LockKey;
+use crate::kind::{Kind, READER, group_of};
 use crate::lock_order::{OrderConflict, Ordered};
 use crate::options::Wait;
 use crate::shield::tell;
@@ -62,13 +64,17 @@ fn warn(conflict: OrderConflict) {
     }
 }
 
-/// Adds to the error of a call that found its lock busy whether this client has the lock, and, if
-/// the call waited, what its task holds meanwhile.
-pub(super) fn with_holds(engine: &Engine, wait: Wait, mut error: LockError) -> LockError {
-    let LockError::Timeout { holder, is_own, while_holding, .. } = &mut error else {
+/// Adds to the error of a call that found its lock busy whether this client has the lock, whether
+/// only another call that waits kept this one out, and, if the call waited, what its task holds
+/// meanwhile.
+pub(super) fn with_holds(engine: &Engine, order: &Order, mut error: LockError) -> LockError {
+    let LockError::Timeout { holder, is_own, is_kept_out, while_holding, .. } = &mut error else {
         return error;
     };
-    *is_own = holder.as_deref().is_some_and(|holder| engine.client.is_of(holder));
+    let wait = order.policy.wait();
+    let is_of = |holder: &str| engine.client.is_of(holder);
+    *is_own = holder.as_deref().is_some_and(is_of);
+    *is_kept_out = order.kind == Kind::Read && holder.as_deref().and_then(group_of) == Some(READER);
     if wait != Wait::Never {
         for hold in reentrancy::holds().iter().filter(|hold| !hold.is_over()) {
             for key in hold.key_names() {

@@ -55,6 +55,7 @@ fn taken(key: &LockKey) -> LockError {
         remaining: None,
         is_endless: false,
         position: None,
+        is_kept_out: false,
         while_holding: Box::default(),
     }
 }

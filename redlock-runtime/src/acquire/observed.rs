@@ -174,6 +174,7 @@ impl Observed {
             is_own: false,
             remaining: left.filter(|left| !left.is_zero()),
             position: places.map(|places| NonZeroU32::MIN.saturating_add(places)),
+            is_kept_out: false,
             while_holding: Box::default(),
         }
     }

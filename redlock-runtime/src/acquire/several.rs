@@ -65,7 +65,7 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
         end = end.max(begun);
     };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
-    granted.map_err(|error| nesting::with_holds(&engine, wait, error))
+    granted.map_err(|error| nesting::with_holds(&engine, &order, error))
 }
 
 /// A call that wants several keys, from when it begins, or begins to wait again, until `end`.

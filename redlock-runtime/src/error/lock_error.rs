@@ -89,6 +89,9 @@ pub enum LockError {
         /// known, as for calls that did not wait, and where servers keep no queue (several masters,
         /// `min_replicas`, `memory`).
         position: Option<NonZeroU32>,
+        /// Readers had the lock, and the call was to be one more: another call came first and
+        /// waits that cannot share the lock with them, such as a writer.
+        is_kept_out: bool,
         /// The keys of the locks that the task of the call held meanwhile, the one taken last
         /// first: inside of locked bodies. The holder may be waiting for one of them. Boxed, to
         /// keep the error small.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::lock_error::LockError;
 use super::show::{
-    Count, HeldBy, NodeList, On, Place, Seconds, Wanted, WayOut, WhileHolding, is_retained,
+    CameFirst, Count, HeldBy, NodeList, On, Place, Seconds, Wanted, WayOut, WhileHolding,
+    is_retained,
 };
 use crate::state::LostReason;
 
@@ -57,14 +58,16 @@ impl LockError {
                 remaining,
                 is_endless,
                 position,
+                is_kept_out,
                 while_holding,
             } => {
                 let is_kept = holder.as_deref().is_some_and(is_retained);
                 let holder = HeldBy(holder.as_deref(), *is_own, *remaining);
-                let (place, holding) = (Place(*position), WhileHolding(while_holding));
+                let (place, first) = (Place(*position), CameFirst(*is_kept_out));
+                let holding = WhileHolding(while_holding);
                 write!(
                     f,
-                    "lock `{key}` was not free within {} ({}){holder}{place}{holding}; {}",
+                    "lock `{key}` was not free within {} ({}){holder}{first}{place}{holding}; {}",
                     Seconds(*waited),
                     Count(*attempts, "attempt"),
                     WayOut { is_endless: *is_endless, is_own: *is_own && !is_kept },
@@ -277,6 +280,7 @@ mod tests {
             remaining,
             is_endless: holder == "foo",
             position: NonZeroU32::new(position),
+            is_kept_out: holder == "3 readers",
             while_holding: Box::default(),
         };
         assert_eq!(
@@ -292,7 +296,8 @@ mod tests {
                 "; held by web-3:abc, whose lease has 12.0 s left; place 3 of the queue; ",
             ),
             ("me:abc", 0, "; held by this client itself (me:abc), whose lease has 12.0 s left; i"),
-            ("3 readers", 0, "; held by 3 readers, of whose leases the last has 12.0 s left; wait"),
+            ("3 readers", 0, "; held by 3 readers, of whose leases the last has 12.0 s left; a w"),
+            ("3 readers", 0, " or another call that cannot share it, came before this one; wait"),
             ("1 reader", 0, "; held by 1 reader, whose lease has 12.0 s left; wait"),
             ("2 permits", 0, "; held by 2 permits, of whose leases one has 12.0 s left; wait"),
             (

@@ -64,6 +64,16 @@ impl fmt::Display for HeldBy<'_> {
     }
 }
 
+/// Why a reader does not get in beside readers.
+pub(super) struct CameFirst(pub(super) bool);
+
+impl fmt::Display for CameFirst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = "; a writer, or another call that cannot share it, came before this one";
+        if self.0 { f.write_str(why) } else { Ok(()) }
+    }
+}
+
 /// Which lease the time is of: that of an owner, or one of a group such as `3 readers`. An owner
 /// value never ends like that.
 fn whose_lease(holder: &str) -> &'static str {

@@ -77,6 +77,22 @@ async fn an_abandoned_wait_leaves_no_lock_though_its_reply_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_behind_readers_is_told_that_another_call_came_before() {
+    let (redlock, fake) = fake();
+    fake.gives_notice();
+    let request = || redlock.lock("k").wait(SECOND);
+    let reader = request().read().acquire().await.unwrap();
+    let error = request().acquire().await.unwrap_err().to_string();
+    assert!(error.contains("held by 1 reader") && !error.contains("came before"), "{error}");
+    let writer = tokio::spawn(request().wait(60 * SECOND).acquire());
+    tokio::time::sleep(SECOND / 10).await;
+    let error = request().read().acquire().await.unwrap_err().to_string();
+    assert!(error.contains("held by 1 reader") && error.contains("came before"), "{error}");
+    drop(reader);
+    drop(writer.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_fails_is_asked_again_until_the_wait_is_over() {
     let (redlock, fake) = fake();
     fake.next_acquires([Fate::Refused(NodeErrorKind::Loading, false); 3]);

@@ -30,6 +30,7 @@ fn busy_after(waited: Duration) -> LockError {
         remaining: None,
         is_endless: false,
         position: None,
+        is_kept_out: false,
         while_holding: Box::default(),
     }
 }
