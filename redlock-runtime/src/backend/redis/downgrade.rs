@@ -25,6 +25,7 @@ impl<S: Source> Route<S> {
         let decode = shared::downgrade::decode;
         let answer = send_script(&core.health, connection, &call, deadline, decode, undo).await?;
         core.heard_time(answer.found.micros, answer.sent);
+        // A first try that lands after this answer takes no lock: `held` has none any more.
         match (answer.found.found, self.shortage(replicas, answer.confirmed)) {
             // The master has a reader now, but too few replicas have it: it is given back.
             (Downgraded::Granted(_), Some((error, is_final))) => {
