@@ -96,14 +96,14 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
 
 /// The error of a caller when the thread stopped during `what`.
 pub(crate) fn stopped(what: &str) -> LockError {
-    let message = format!("it stopped during {what}; call again: that starts it anew");
+    let message = format!("it stopped during {what}; the next call starts it anew");
     LockError::BackgroundThread { message }
 }
 
 fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
     let failed = |limit: &'static str| {
         move |error: std::io::Error| LockError::BackgroundThread {
-            message: format!("{error}; raise the limit of {limit}"),
+            message: format!("{error}; see to the memory and to the limit of {limit}"),
         }
     };
     let runtime = runtime::Builder::new_current_thread()
@@ -152,13 +152,13 @@ mod tests {
         let refused = start(Builder::new().stack_size(usize::MAX / 2));
         let error = refused.map(|_| ()).unwrap_err();
         assert!(matches!(error, LockError::BackgroundThread { .. }));
-        assert!(error.to_string().contains("; raise the limit of threads (`ulimit -u`"), "{error}");
+        assert!(error.to_string().contains("the limit of threads (`ulimit -u`"), "{error}");
     }
 
     #[test]
     fn a_thread_that_died_says_what_the_caller_can_do() {
         let text = stopped("a shutdown").to_string();
-        assert!(text.ends_with("it stopped during a shutdown; call again: that starts it anew"));
+        assert!(text.ends_with("it stopped during a shutdown; the next call starts it anew"));
     }
 
     #[test]

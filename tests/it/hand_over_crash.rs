@@ -1,6 +1,6 @@
-//! Processes that die or freeze while they wait in the queue, when a lock is handed to them, while they
-//! hold it, and while they give it away. What must hold all the time: one holder, growing fencing
-//! tokens, and nobody who waits for longer than the dead can make them.
+//! Processes that die or freeze while they wait in the queue, when a lock is handed to them, while
+//! they hold it, and while they give it away. What must hold all the time: one holder, growing
+//! fencing tokens, and nobody who waits for longer than the dead can make them.
 
 use std::time::Instant;
 

@@ -86,7 +86,8 @@ async fn three_processes_count_to_thirty_thousand() {
     assert_eq!(race.count().await, 30_000);
 }
 
-/// One waits in the queue of the server for all of its tasks, so that the lock changes hands within and between them.
+/// One waits in the queue of the server for all of its tasks, so that the lock changes hands within
+/// and between them.
 #[tokio::test]
 async fn three_processes_of_eight_tasks_count_to_thirty_thousand() {
     let _turn = busy::turn().await;

@@ -42,9 +42,9 @@ impl LockRequest {
     /// Nothing stops the thread when the lease is lost: call [`check`](crate::Lease::check) before
     /// each step that must not happen without the lock. A second call for the same key on the same
     /// thread waits for the first guard, as a call on any other thread would. This goes for
-    /// [`read`](Self::read) locks as well, whenever a writer waits: it waits for the first guard,
-    /// and the second call waits behind it. Inside of a body that a caller without tokio polls, a
-    /// call re-enters as [`acquire`](Self::acquire) does.
+    /// [`read`](Self::read) locks as well, whenever a writer waits: the writer waits for the first
+    /// guard, and the second call waits behind the writer. Inside of a body that a caller without
+    /// tokio polls, a call re-enters as [`acquire`](Self::acquire) does.
     ///
     /// The guard may be sent to other threads and into asynchronous code. Its drop, also at the end
     /// of the thread, releases the lock in the background; the end of the thread waits until that

@@ -85,7 +85,8 @@ impl RedlockBuilder {
     }
 
     /// The same with a pool of `deadpool-redis`, which is the source of connections, as for
-    /// [`pool`](Self::pool).
+    /// [`pool`](Self::pool). A pool does not tell what each of its servers has said: a login that
+    /// all of them refuse counts as an outage, and calls try for the whole of their `wait`.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {

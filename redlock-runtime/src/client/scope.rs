@@ -57,8 +57,9 @@ impl Redlock {
     ///
     /// A call looks for its client when it is polled for the first time, not when its future is
     /// made: a future that is made in here and first polled outside has the client that it finds
-    /// outside, and a call that was first polled in here keeps its client. Of scopes inside of each other the
-    /// innermost counts. Synchronous code and destructors inside of the future see it, too.
+    /// outside, and a call that was first polled in here keeps its client. Of scopes inside of each
+    /// other the innermost counts. Synchronous code and destructors inside of the future see it,
+    /// too.
     ///
     /// **What is spawned does not inherit it**: a task, a thread, a `spawn_blocking` closure. Give
     /// a spawned future a scope of its own:

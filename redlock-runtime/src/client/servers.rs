@@ -47,10 +47,11 @@ impl RedlockBuilder {
     /// Uses the server of this pool. The pool is the source of connections: they are made with its
     /// settings and credentials, on the background thread, and do not count against its size. One
     /// of them waits on a list for the turns of its callers in the queue; a user with an ACL needs
-    /// `+blpop`. Over a network the pool's client should set `TCP_NODELAY` (`TcpSettings::set_nodelay` of
-    /// redis-rs), without which a call that follows a release waits for the answer to it, and
-    /// `set_keepalive` (15 s, then 3 probes every 5 s) with `set_user_timeout` (30 s), without
-    /// which a server that is gone without a word can go unnoticed for many minutes.
+    /// `+blpop`. Over a network the pool's client should set `TCP_NODELAY`
+    /// (`TcpSettings::set_nodelay` of redis-rs), without which a call that follows a release waits
+    /// for the answer to it, and `set_keepalive` (15 s, then 3 probes every 5 s) with
+    /// `set_user_timeout` (30 s), without which a server that is gone without a word can go
+    /// unnoticed for many minutes.
     ///
     /// ```
     /// use deadpool_redis::{Config, Runtime};

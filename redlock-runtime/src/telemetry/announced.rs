@@ -26,8 +26,8 @@ thread_local! {
     static KNOWN: RefCell<HashSet<(&'static str, &'static str)>> = RefCell::default();
 }
 
-/// Shows, as zero, what alerts count of the locks `of`. A counter that first appears as 1 would hide
-/// the first loss: `increase()` of Prometheus needs a sample before it.
+/// Shows, as zero, what alerts count of the locks `of`. A counter that first appears as 1 would
+/// hide the first loss: `increase()` of Prometheus needs a sample before it.
 ///
 /// Once for each thread: a set of the process would be one more mutex in the path of every call,
 /// and to add zero again changes nothing.

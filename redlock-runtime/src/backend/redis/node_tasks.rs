@@ -61,7 +61,7 @@ pub(crate) fn all<S: Source>(guard: TaskGuard<S>, over: CancellationToken) -> Ba
 /// Leaves a server whose place another one has taken, as the source of the connections tells.
 async fn follow<S: Source>(core: &NodeCore<S>) {
     loop {
-        core.identity.supersede(core.source.inner.moved().await);
+        core.identity.leave(core.source.inner.moved().await);
         // Finds out which process answers now.
         core.health.broke();
     }

@@ -46,25 +46,70 @@ impl Superseded {
     }
 }
 
-/// The age of the oldest connection of a node that still counts, in nanoseconds. Clones share it.
+/// Which connections of a node still count. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OldestConnection(Arc<AtomicU64>);
+pub(crate) struct OldestConnection {
+    /// The age of the oldest one that counts, in nanoseconds.
+    oldest: Arc<AtomicU64>,
+    /// One that began before this leads to a server that was left.
+    left: Arc<AtomicU64>,
+}
 
 impl OldestConnection {
-    /// A connection that begins now counts until a later call supersedes it.
-    pub(crate) fn begin(&self, now: Moment) -> Superseded {
-        let age = now.nanos().max(self.0.load(Ordering::Acquire));
-        Superseded { age, oldest: Arc::clone(&self.0) }
+    /// A connection that has `begun` then counts until a later call supersedes it, unless the
+    /// server to which it leads was left meanwhile.
+    pub(crate) fn begin(&self, begun: Moment) -> Superseded {
+        let (begun, oldest) = (begun.nanos(), self.oldest.load(Ordering::Acquire));
+        let is_left = begun < self.left.load(Ordering::Acquire);
+        let age = if is_left { begun } else { begun.max(oldest) };
+        Superseded { age, oldest: Arc::clone(&self.oldest) }
     }
 
-    /// No connection counts that has begun by then.
-    pub(crate) fn supersede_all(&self, begun: Moment) {
-        let next = |oldest: u64| Some(oldest.max(begun.nanos()) + 1);
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    /// No connection counts that has met its server by now.
+    pub(crate) fn supersede_all(&self, now: Moment) {
+        let next = |oldest: u64| Some(oldest.max(now.nanos()) + 1);
+        let _ = self.oldest.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    }
+
+    /// No connection counts that has `begun` by then, whenever it meets its server: another server
+    /// has taken the place of that one. Those that began later count on.
+    pub(crate) fn leave(&self, begun: Moment) {
+        let next = begun.nanos() + 1;
+        self.oldest.fetch_max(next, Ordering::AcqRel);
+        self.left.fetch_max(next, Ordering::AcqRel);
     }
 
     /// This connection does not count any more, nor does one that began before it.
     pub(crate) fn supersede(&self, last: &Superseded) {
-        self.0.fetch_max(last.age + 1, Ordering::AcqRel);
+        self.oldest.fetch_max(last.age + 1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Moment {
+        Moment::from_nanos(nanos)
+    }
+
+    /// As when a connection began before the address led to another server, and met that one.
+    #[test]
+    fn a_connection_that_met_a_server_anew_outlives_one_to_a_server_that_was_left() {
+        let connections = OldestConnection::default();
+        let to_old = connections.begin(at(10));
+        connections.supersede_all(at(50));
+        let to_new = connections.begin(at(30));
+        assert!(to_old.is_set() && !to_new.is_set());
+        connections.leave(at(10));
+        assert!(!to_new.is_set());
+    }
+
+    #[test]
+    fn a_connection_to_a_server_that_was_left_counts_no_more_if_it_meets_it_later() {
+        let connections = OldestConnection::default();
+        connections.leave(at(10));
+        assert!(connections.begin(at(10)).is_set());
+        assert!(!connections.begin(at(11)).is_set());
     }
 }

@@ -125,9 +125,9 @@ impl ServerIdentity {
         self.state.lock().recognize(run_id, connection, CLOCK.now())
     }
 
-    /// No connection is used any more that has begun by then.
-    pub(crate) fn supersede(&self, begun: Moment) {
-        self.state.lock().oldest.supersede_all(begun);
+    /// No connection is used any more that has `begun` by then: its server was replaced.
+    pub(crate) fn leave(&self, begun: Moment) {
+        self.state.lock().oldest.leave(begun);
     }
 
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does

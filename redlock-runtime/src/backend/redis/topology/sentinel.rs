@@ -183,14 +183,13 @@ impl Source for Sentinels {
         loop {
             sleep(sentinel_watch::PAUSE).await;
             let Some(latest) = led_to.latest() else { continue };
-            let named = watch.named().await;
+            let Some(named) = watch.named().await else { continue };
             // A new connection has to lead there. If this client cannot reach that master, or it
             // does not say that it is one, nothing would be won.
-            let current = match named.filter(|named| *named != latest) {
-                Some(named) if self.leads_to(&named).await => named,
-                _ => latest,
-            };
-            if let Some(begun) = led_to.leave_others(&current) {
+            if named != latest && !self.leads_to(&named).await {
+                continue;
+            }
+            if let Some(begun) = led_to.leave_others(&named) {
                 return begun;
             }
         }
@@ -322,7 +321,7 @@ mod tests {
         named.store(new, Ordering::Relaxed);
         let newer = source.connect().await.unwrap();
         let moved = timeout(Duration::from_secs(20), source.inner.moved()).await;
-        identity.supersede(moved.expect("a connection leads to the old master"));
+        identity.leave(moved.expect("a connection leads to the old master"));
         assert!(older.met().superseded.is_set() && !newer.met().superseded.is_set());
     }
 
