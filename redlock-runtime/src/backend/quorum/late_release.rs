@@ -17,7 +17,7 @@ const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_sec
 const LINGER: Duration = Duration::from_secs(3);
 
 /// What is released on one node, until that is answered.
-struct Leftover {
+struct LateRelease {
     claim: Claim,
     /// The lock stays taken until then.
     retain_until: Option<Instant>,
@@ -25,7 +25,7 @@ struct Leftover {
     only_at: Option<Arc<str>>,
 }
 
-impl Leftover {
+impl LateRelease {
     fn release(&self) -> Release<'_> {
         let left = self.retain_until.map(|until| until.saturating_duration_since(Instant::now()));
         let retain = left.filter(|left| !left.is_zero());
@@ -45,7 +45,7 @@ impl Member {
         within: Duration,
     ) -> Result<Found, Fault> {
         let only_at = left.only_at.clone();
-        let held = Leftover { claim: left.claim(&claim), retain_until, only_at };
+        let held = LateRelease { claim: left.claim(&claim), retain_until, only_at };
         let answer = self.backend.release(held.release(), within).await;
         let is_owed = answer.is_err() && left.may_be_taken;
         if is_owed || left.may_land_late {
@@ -56,7 +56,7 @@ impl Member {
             // An acquire under its first owner value may have arrived in the meantime.
             let member = Arc::clone(self);
             tokio::spawn(async move {
-                let first = Leftover { claim, retain_until: None, only_at: left.only_at };
+                let first = LateRelease { claim, retain_until: None, only_at: left.only_at };
                 let answer = member.backend.release(first.release(), within).await;
                 let failures = u32::from(answer.is_err());
                 member.release_later(first, within, left.may_land_late, failures);
@@ -76,13 +76,13 @@ impl Member {
     /// The tasks end with the client.
     fn release_later(
         self: &Arc<Self>,
-        leftover: Leftover,
+        late: LateRelease,
         within: Duration,
         may_land_late: bool,
         mut failures: u32,
     ) {
         let (begun, weak) = (Instant::now(), Arc::downgrade(self));
-        let end = begun + leftover.claim.expire;
+        let end = begun + late.claim.expire;
         let mut kept = Some(Arc::clone(self));
         tokio::spawn(async move {
             let again: &[Duration] = if may_land_late { &RELEASE_AGAIN } else { &[] };
@@ -97,7 +97,7 @@ impl Member {
                 kept.take_if(|_| begun.elapsed() >= LINGER);
                 sleep_until(next).await;
                 let Some(member) = weak.upgrade() else { return };
-                match member.release_again(leftover.release(), within).await {
+                match member.release_again(late.release(), within).await {
                     Ok(_) => failures = 0,
                     Err(fault) if fault.ends_releases() => return,
                     Err(_) => failures += 1,
