@@ -159,17 +159,10 @@ impl Node {
         outcome.unwrap_or_else(|_| Err(no_reply()))
     }
 
-    /// The replies to several commands. In a cluster, a key whose slot is being moved is asked for
-    /// at the master that has it.
+    /// The replies to several commands, which are sent together: a server is most unlikely to serve
+    /// others between them. In a cluster, a key whose slot is being moved is asked for at the
+    /// master that has it, a moment later.
     pub(crate) async fn pipeline(&mut self, pipe: &Pipeline) -> Result<Vec<Value>, NodeError> {
-        if let Place::Cluster { .. } = self.place {
-            // One by one: together they would all go where one of them is sent to.
-            let mut replies = Vec::new();
-            for command in pipe.cmd_iter() {
-                replies.push(self.reply(command).await?);
-            }
-            return Ok(replies);
-        }
         let asked = async {
             match self.connected().await? {
                 Connection::Server(connection) => pipe.query_async(connection).await,
@@ -177,7 +170,18 @@ impl Node {
             }
         };
         let outcome = tokio::time::timeout(LIMIT * 2, asked).await;
-        let mut replies: Vec<Value> = self.told(outcome.unwrap_or_else(|_| Err(no_reply())))?;
+        let outcome: RedisResult<Vec<Value>> = outcome.unwrap_or_else(|_| Err(no_reply()));
+        let is_cluster = matches!(self.place, Place::Cluster { .. });
+        if is_cluster && outcome.as_ref().is_err_and(operator::is_elsewhere) {
+            // The client of a cluster sends all of them to where one of them belongs, and gives no
+            // reply at all where the others do not belong there.
+            let mut replies = Vec::new();
+            for command in pipe.cmd_iter() {
+                replies.push(self.reply(command).await?);
+            }
+            return Ok(replies);
+        }
+        let mut replies = self.told(outcome)?;
         if let Some(cluster) = &mut self.cluster {
             for (command, reply) in pipe.cmd_iter().zip(&mut replies) {
                 if is_elsewhere(reply) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fault_kit::{Cluster, Masters, Sentinels, ms, secs, within};
+use fault_kit::proxy::{Then, command};
+use fault_kit::{Cluster, Masters, Proxy, Sentinels, eventually, ms, secs, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -228,6 +229,22 @@ async fn a_cluster_of_which_a_part_is_unfit() {
     assert!(slots["grade"] == "bad" && said.contains("no master has the slots 0 to 0"), "{slots}");
     assert_eq!(slots["server"], Value::Null);
     assert!(!doctor.stdout.contains("with one server"), "{doctor:?}");
+}
+
+/// Who comes while a lock is looked at makes no lease of another one end: the questions are sent
+/// together.
+#[tokio::test]
+async fn a_lock_of_a_cluster_is_seen_at_one_moment() {
+    let (cluster, proxies) = Cluster::start_behind_proxies(NO_FAILOVER, &[]).await;
+    cluster.raw().cmd(&["SET", "lock:k", "<readers>", "PX", "600000"]).await;
+    for proxy in &proxies {
+        proxy.always(command(&["PTTL"]), Then::LoseReply);
+    }
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let mut show = tool(&urls.join(","), &["--cluster", "show", "k"]).spawn().unwrap();
+    let members_asked = || async { proxies.iter().any(|proxy| proxy.count("ZRANGE") > 0) };
+    eventually(SOON, members_asked).await;
+    show.kill().await.unwrap();
 }
 
 /// A master answers what has left it with the address of another one, which does not serve it yet.
