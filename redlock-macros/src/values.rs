@@ -65,17 +65,20 @@ fn refused<T>(at: impl ToTokens, problem: impl Display, errors: &mut Errors) -> 
 }
 
 pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
-    let shown = value.to_token_stream();
-    let time = time("expire", value, errors)?;
-    let problem = match time {
+    time("expire", value, problem_as_expire, errors)
+}
+
+/// Why this is no `expire`.
+fn problem_as_expire(time: &Time) -> Option<&'static str> {
+    Some(match time {
         Time::Never => {
             "`expire` must be longer than zero: a lock that expires at once protects nothing"
         }
-        Time::Millis(ms) if ms < SHORTEST_EXPIRE_MS => {
+        Time::Millis(ms) if *ms < SHORTEST_EXPIRE_MS => {
             "`expire` must be at least 10ms: the margins for clock drift and for stopping the \
              body in time would leave nothing of a shorter lease"
         }
-        Time::Millis(ms) if ms > LONGEST_EXPIRE_MS => {
+        Time::Millis(ms) if *ms > LONGEST_EXPIRE_MS => {
             "`expire` must be at most 365 days: nobody else gets the lock of a crashed process \
              before it expires. Choose a short one, it is renewed while the body runs"
         }
@@ -83,18 +86,20 @@ pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
             "`expire` cannot be \"forever\": the lock of a crashed process would never be free \
              again. Choose a short one, it is renewed while the body runs"
         }
-        _ => return Some(time),
-    };
-    refused(shown, problem, errors)
+        _ => return None,
+    })
 }
 
 /// Zero is allowed: the lock is free when it is released.
 pub(crate) fn min_hold(value: Expr, errors: &mut Errors) -> Option<Time> {
-    let shown = value.to_token_stream();
-    let time = time("min_hold", value, errors)?;
-    let problem = match time {
-        Time::Never => return Some(Time::Millis(0)),
-        Time::Millis(ms) if ms > LONGEST_EXPIRE_MS => {
+    let time = time("min_hold", value, problem_as_min_hold, errors)?;
+    Some(if matches!(time, Time::Never) { Time::Millis(0) } else { time })
+}
+
+/// Why this is no `min_hold`.
+fn problem_as_min_hold(time: &Time) -> Option<&'static str> {
+    Some(match time {
+        Time::Millis(ms) if *ms > LONGEST_EXPIRE_MS => {
             "`min_hold` must be at most 365 days: nobody can have the lock before that, however \
              early its holder is done"
         }
@@ -102,13 +107,12 @@ pub(crate) fn min_hold(value: Expr, errors: &mut Errors) -> Option<Time> {
             "`min_hold` cannot be \"forever\": the lock would never be free again. Write for how \
              long it stays taken at least, such as \"5s\""
         }
-        _ => return Some(time),
-    };
-    refused(shown, problem, errors)
+        _ => return None,
+    })
 }
 
 pub(crate) fn wait(value: Expr, errors: &mut Errors) -> Option<Time> {
-    time("wait", value, errors)
+    time("wait", value, |_| None, errors)
 }
 
 pub(crate) fn max_renew(value: Expr, errors: &mut Errors) -> Option<Count> {
@@ -242,65 +246,95 @@ pub(crate) fn instead_of_word(name: &str, word: &str) -> Option<String> {
     })
 }
 
-fn time(name: &str, value: Expr, errors: &mut Errors) -> Option<Time> {
-    match value {
+/// What keeps a duration from being the value of an option.
+type Bounds = fn(&Time) -> Option<&'static str>;
+
+fn time(name: &str, value: Expr, bounds: Bounds, errors: &mut Errors) -> Option<Time> {
+    let problem = match &value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
             let written = text.value();
-            if written.trim() == "forever" {
-                return Some(Time::Forever);
-            }
-            let millis = match instead_of_word(name, written.trim()) {
-                Some(message) => Err(message),
-                None => duration::parse_ms(&written)
-                    .map_err(|problem| format!("invalid `{name}`: {problem}")),
+            let meant = match written.trim() {
+                "forever" => Ok(Time::Forever),
+                word => match instead_of_word(name, word) {
+                    Some(message) => Err(message),
+                    None => known(name, &written),
+                },
             };
-            match millis {
-                Ok(0) => Some(Time::Never),
-                Ok(ms) => Some(Time::Millis(ms)),
-                Err(message) => refused(text, message, errors),
+            match meant.and_then(|time| within(bounds, time)) {
+                Ok(time) => return Some(time),
+                Err(problem) => problem,
             }
         }
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
             let (digits, suffix) = (number.base10_digits(), number.suffix());
-            let message = unquoted(name, digits, suffix).unwrap_or_else(|| {
-                format!(
-                    "`{name}` needs a unit: write `{name} = \"{digits}s\"` or \
-                     `{name} = \"{digits}ms\"`"
-                )
-            });
-            refused(number, message, errors)
+            unquoted(name, digits, suffix, bounds)
+                .unwrap_or_else(|| without_unit(name, digits, bounds))
         }
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => {
-            refused(value, format!("invalid `{name}`: a duration cannot be negative"), errors)
+            format!("invalid `{name}`: a duration cannot be negative")
         }
         Expr::Lit(other) => {
             let unquoted = match &other.lit {
-                Lit::Float(number) => unquoted(name, number.base10_digits(), number.suffix()),
+                Lit::Float(number) => {
+                    unquoted(name, number.base10_digits(), number.suffix(), bounds)
+                }
                 _ => None,
             };
-            let message = unquoted.unwrap_or_else(|| {
+            unquoted.unwrap_or_else(|| {
                 format!(
                     "`{name}` must be a duration such as \"10s\", or an expression of type \
                      `Duration`"
                 )
-            });
-            refused(other, message, errors)
+            })
         }
-        other => plain(name, other, errors).map(Time::Value),
+        _ => return plain(name, value, errors).map(Time::Value),
+    };
+    refused(value, problem, errors)
+}
+
+/// What a text says, or what is wrong with it.
+fn known(name: &str, written: &str) -> Result<Time, String> {
+    match duration::parse_ms(written) {
+        Ok(0) => Ok(Time::Never),
+        Ok(ms) => Ok(Time::Millis(ms)),
+        Err(problem) => Err(format!("invalid `{name}`: {problem}")),
     }
 }
 
-/// What to write instead of `2m` without quotes; none for a number without a unit, or with the name
-/// of a type behind it.
-fn unquoted(name: &str, digits: &str, suffix: &str) -> Option<String> {
+fn within(bounds: Bounds, time: Time) -> Result<Time, String> {
+    match bounds(&time) {
+        Some(problem) => Err(problem.to_owned()),
+        None => Ok(time),
+    }
+}
+
+/// What to write instead of `2m` without quotes, if it is within the bounds; none for a number
+/// without a unit, or with the name of a type behind it.
+fn unquoted(name: &str, digits: &str, suffix: &str, bounds: Bounds) -> Option<String> {
     if suffix.is_empty() || suffix.starts_with(['i', 'u', 'f']) {
         return None;
     }
     let written = format!("{digits}{suffix}");
-    Some(match duration::parse_ms(&written) {
+    Some(match known(name, &written).and_then(|time| within(bounds, time)) {
         Ok(_) => format!("`{name}` is written as a text: write `{name} = \"{written}\"`"),
-        Err(problem) => format!("invalid `{name}`: {problem}"),
+        Err(problem) => problem,
     })
+}
+
+/// The same for a number without a unit.
+fn without_unit(name: &str, digits: &str, bounds: Bounds) -> String {
+    let mut proposed = Vec::new();
+    let mut refusal = String::new();
+    for written in [format!("{digits}s"), format!("{digits}ms")] {
+        match known(name, &written).and_then(|time| within(bounds, time)) {
+            Ok(_) => proposed.push(format!("`{name} = \"{written}\"`")),
+            Err(problem) => refusal = problem,
+        }
+    }
+    if proposed.is_empty() {
+        return refusal;
+    }
+    format!("`{name}` needs a unit: write {}", proposed.join(" or "))
 }
 
 /// Below this the margins for drift (2 ms and 1 %) and for stopping the body (5 %) use up the

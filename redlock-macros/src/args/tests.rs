@@ -257,6 +257,32 @@ fn a_format_argument_is_one_that_the_braces_name_or_leave_open() {
     }
 }
 
+/// What is proposed is not refused next.
+#[test]
+fn what_is_proposed_instead_of_a_number_is_accepted() {
+    for (tokens, part) in [
+        ("expire = 5ms", "`expire` must be at least 10ms"),
+        ("expire = 0s", "`expire` must be longer than zero"),
+        ("expire = 366d", "`expire` must be at most 365 days"),
+        ("min_hold = 400d", "`min_hold` must be at most 365 days"),
+        ("min_hold = 0s", "write `min_hold = \"0s\"`"),
+        ("wait = 0s", "write `wait = \"0s\"`"),
+        ("wait = 400d", "write `wait = \"400d\"`"),
+        ("expire = 0", "`expire` must be longer than zero"),
+        ("min_hold = 99_999_999_999", "`min_hold` must be at most 365 days"),
+        ("wait = 99999999999999999999", "the duration is too large"),
+    ] {
+        let errors = problems(tokens.parse().unwrap());
+        assert!(errors.len() == 1 && errors[0].contains(part), "{tokens}: {errors:?}");
+    }
+    for (tokens, only) in [
+        ("expire = 5", "`expire` needs a unit: write `expire = \"5s\"`"),
+        ("min_hold = 31_536_001", "`min_hold` needs a unit: write `min_hold = \"31536001ms\"`"),
+    ] {
+        assert_eq!(problems(tokens.parse().unwrap()), [only]);
+    }
+}
+
 #[test]
 fn a_unit_behind_a_number_belongs_into_quotes() {
     for (tokens, part) in [
