@@ -164,7 +164,10 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
 /// `asked`: a moment before the servers were. What they say is left of the lease counts from later,
 /// so that a slow answer makes no lease that has ended look like one that was released.
 fn look((holder, views): (Option<Holder>, Vec<View>), asked: Instant) -> Look {
-    let holder = holder.filter(Holder::is_majority);
+    // Of a group without members the last one has just let go, unless this user may not see them.
+    let hides_members = views.iter().any(View::hides_members);
+    let is_seen = |holder: &Holder| hides_members || !holder.owners.is_empty();
+    let holder = holder.filter(Holder::is_majority).filter(is_seen);
     let queues = views.iter().filter_map(|view| view.details.as_ref().ok());
     let longest = queues.map(|details| &details.queue[..]).max_by_key(|queue| queue.len());
     let owner_of = |waiter: &Waiter| waiter.owner.clone();
@@ -172,7 +175,6 @@ fn look((holder, views): (Option<Holder>, Vec<View>), asked: Instant) -> Look {
     let mut owners = BTreeMap::new();
     if let Some(holder) = &holder {
         owners.extend(holder.owners.iter().map(|owner| (owner.value.clone(), ends(owner.left))));
-        // Those who share the lock may not be seen by this user.
         if owners.is_empty() {
             owners.insert(holder.value.clone(), ends(holder.left));
         }
@@ -239,6 +241,8 @@ fn date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::holder::Record;
+    use crate::locks::Details;
 
     #[test]
     fn the_time_is_that_of_the_calendar() {
@@ -282,6 +286,23 @@ mod tests {
         let retained = held("a:retained:0123456789abcdef0123456789abcdef", now, &[]);
         assert_eq!(between(&held("a", later, &[]), &retained), Some(Event::Retained));
         assert_eq!(between(&retained, &free), Some(Event::Free));
+    }
+
+    /// The last of them may have gone while the lock was looked at.
+    #[test]
+    fn a_group_without_members_has_an_owner_only_where_they_are_hidden() {
+        let seen = |hides_members| {
+            let (left, answered) = (Some(Duration::from_secs(9)), Instant::now());
+            let (value, members) = ("<readers>".into(), BTreeMap::new());
+            let record = Record { value, left, members, hides_members, waiting: 0, answered };
+            let holder = Holder::among([&record].into_iter(), 1);
+            let details = Details { record: Some(record), ..Details::default() };
+            let views = vec![View { node: "a".to_owned(), details: Ok(details) }];
+            super::look((holder, views), answered)
+        };
+        assert_eq!(seen(true).events(), [(Event::Held, Some("<readers>"))]);
+        assert_eq!(seen(false).events(), [(Event::Free, None)]);
+        assert_eq!(seen(false).kind, None);
     }
 
     #[test]
