@@ -57,8 +57,9 @@ pub(crate) struct Record {
     /// `None`: without an expiry, which redlock never does.
     pub(crate) left: Option<Duration>,
     /// Those who share the lock; empty if it is exclusive, if this user may not see them, or if
-    /// the last of them has just let go.
-    pub(crate) members: BTreeMap<OwnerValue, Duration>,
+    /// the last of them has just let go. `None`: what is left is not known, as the lock has no
+    /// expiry.
+    pub(crate) members: BTreeMap<OwnerValue, Option<Duration>>,
     /// This user may not see who shares the lock.
     pub(crate) hides_members: bool,
     /// How many processes wait in the queue of this server.
@@ -71,10 +72,11 @@ impl Record {
     /// The record at a later moment, if no command changes it. `None`: the lock is free by then.
     pub(crate) fn at(mut self, now: Instant) -> Option<Self> {
         let age = now.saturating_duration_since(self.answered);
-        let rest = |left: Duration| left.checked_sub(age).filter(|left| !left.is_zero());
-        if let Some(left) = &mut self.left {
-            *left = rest(*left)?;
-        }
+        let rest = |left: Option<Duration>| match left {
+            Some(left) => left.checked_sub(age).filter(|left| !left.is_zero()).map(Some),
+            None => Some(None),
+        };
+        self.left = rest(self.left)?;
         let member = |(owner, left)| Some((owner, rest(left)?));
         self.members = self.members.into_iter().filter_map(member).collect();
         self.answered = now;
@@ -84,7 +86,7 @@ impl Record {
     /// The owners, and what is left of their leases.
     pub(crate) fn owners(&self) -> Vec<(&OwnerValue, Option<Duration>)> {
         if Kind::of(self.value.text()).is_shared() {
-            self.members.iter().map(|(owner, left)| (owner, Some(*left))).collect()
+            self.members.iter().map(|(owner, left)| (owner, *left)).collect()
         } else {
             vec![(&self.value, self.left)]
         }
@@ -233,8 +235,9 @@ mod tests {
     }
 
     fn read(members: &[(&str, u64)]) -> Record {
-        let member =
-            |(owner, secs): &(&str, u64)| (OwnerValue::from(*owner), Duration::from_secs(*secs));
+        let member = |(owner, secs): &(&str, u64)| {
+            (OwnerValue::from(*owner), Some(Duration::from_secs(*secs)))
+        };
         let most = members.iter().map(|(_, secs)| *secs).max().unwrap_or(9);
         Record { members: members.iter().map(member).collect(), ..held("<readers>", most) }
     }

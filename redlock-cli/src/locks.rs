@@ -116,18 +116,26 @@ fn record(node: &mut Node, replies: &[Value]) -> Result<Option<Record>, NodeErro
     let members = if is_shared { node.read(members) } else { Ok(vec![]) };
     let hides_members =
         matches!(&members, Err(error) if error.kind() == NodeErrorKind::NoPermission);
-    let members = leases(allowed(members)?, left.unwrap_or_default());
+    let members = leases(allowed(members)?, left);
     let answered = Instant::now();
     Ok(Some(Record { value, left, members, hides_members, waiting: 0, answered }))
 }
 
 /// What is left of the leases of those who share a lock, of which the ends are known, in
 /// microseconds. The last one ends with the lock, of which the rest is known: so no clock is asked.
-fn leases(members: Vec<(Vec<u8>, f64)>, left: Duration) -> BTreeMap<OwnerValue, Duration> {
+/// Where another program has taken the expiry of the lock away, it is not known what is left.
+fn leases(
+    members: Vec<(Vec<u8>, f64)>,
+    left: Option<Duration>,
+) -> BTreeMap<OwnerValue, Option<Duration>> {
     let last = members.iter().map(|(_, end)| *end).fold(0.0, f64::max);
     let lease = |(owner, end): (Vec<u8>, f64)| {
         let before = Duration::try_from_secs_f64((last - end) / 1_000_000.0).ok()?;
-        let left = left.checked_sub(before).filter(|left| !left.is_zero())?;
+        let rest = |left: Duration| left.checked_sub(before).filter(|left| !left.is_zero());
+        let left = match left {
+            Some(left) => Some(rest(left)?),
+            None => None,
+        };
         Some((owner.into(), left))
     };
     members.into_iter().filter_map(lease).collect()
@@ -219,10 +227,12 @@ mod tests {
     fn leases_end_as_far_before_the_last_one_as_the_record_says() {
         let member = |owner: &str, end| (owner.as_bytes().to_vec(), end);
         let ends = vec![member("a", 7_000_000.0), member("b", 9_500_000.0), member("c", 1.0)];
-        let left = leases(ends, Duration::from_secs(4));
+        let left = leases(ends.clone(), Some(Duration::from_secs(4)));
         let expected = [("a", 1_500), ("b", 4_000)];
-        let expected = expected.map(|(owner, ms)| (owner.into(), Duration::from_millis(ms)));
+        let expected = expected.map(|(owner, ms)| (owner.into(), Some(Duration::from_millis(ms))));
         assert_eq!(left, BTreeMap::from(expected), "that of c is over");
+        let expected = ["a", "b", "c"].map(|owner| (owner.into(), None));
+        assert_eq!(leases(ends, None), BTreeMap::from(expected), "the lock has no expiry");
     }
 
     #[test]

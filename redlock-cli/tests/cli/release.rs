@@ -120,3 +120,21 @@ async fn a_group_of_which_nobody_is_left() {
     let blind = ended(tool(&url, &release).spawn().unwrap()).await;
     assert!(blind.code == 69 && blind.stderr.contains("grant +zrange"), "{blind:?}");
 }
+
+/// Another program has taken the expiry of the lock away. The leases of those who share it are
+/// still in its record.
+#[tokio::test]
+async fn a_group_without_an_expiry() {
+    let server = Server::shared().await;
+    let (raw, key) = (server.raw(), unique_prefix());
+    let lock = format!("lock:{key}");
+    share(server, &key).await;
+    raw.cmd(&["PERSIST", &lock]).await;
+    let shown = run(server, &["show", &key]).await;
+    assert!(shown.code == 0 && shown.stdout.contains("reader-a"), "{shown:?}");
+    assert!(shown.stdout.contains("no expiry"), "{shown:?}");
+    let released = run(server, &["release", "--force", "-y", &key]).await;
+    assert_eq!(released.code, 0, "{released:?}");
+    assert_eq!(released.stdout.lines().count(), 3, "{released:?}");
+    assert_eq!(raw.int(&["EXISTS", &lock]).await, 0, "{released:?}");
+}
