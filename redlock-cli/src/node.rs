@@ -83,7 +83,7 @@ impl Node {
     /// Every server that has keys of its own: of a cluster all masters.
     pub(crate) async fn of_servers(servers: &Servers) -> Result<Vec<Self>, Failure> {
         let Topology::Cluster(urls) = &servers.topology else { return Self::of_keys(servers) };
-        let mut failed = None;
+        let mut errors = Vec::new();
         for url in urls {
             let (name, client) = servers.client(url)?;
             let mut seed = Self::new(name, Place::Server(Box::new(client.clone())));
@@ -96,11 +96,10 @@ impl Node {
                     };
                     return masters.into_iter().map(master).collect();
                 }
-                Err(error) => failed = Some(error),
+                Err(error) => errors.push(error.to_string()),
             }
         }
-        let message = failed.map_or_else(String::new, |error: NodeError| error.to_string());
-        Err(Failure::unavailable(message))
+        Err(Failure::unavailable(errors.join("; ")))
     }
 
     /// Does this server have all locks? One of a cluster has a part of them, and a sentinel none.

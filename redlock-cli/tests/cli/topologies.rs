@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fault_kit::proxy::{Then, command};
-use fault_kit::{Cluster, Masters, Proxy, Sentinels, eventually, ms, secs, within};
+use fault_kit::{Cluster, Masters, Proxy, Sentinels, Server, eventually, ms, secs, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -245,6 +245,19 @@ async fn a_lock_of_a_cluster_is_seen_at_one_moment() {
     let members_asked = || async { proxies.iter().any(|proxy| proxy.count("ZRANGE") > 0) };
     eventually(SOON, members_asked).await;
     show.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn all_servers_of_a_cluster_that_do_not_answer_are_told() {
+    let server = Server::shared().await;
+    let refusing = server.url_for("stranger", "wrong");
+    let urls = format!("{refusing},redis://127.0.0.1:1");
+    for args in [["--cluster", "ls"], ["--cluster", "doctor"]] {
+        let told = output(tool(&urls, &args)).await;
+        let text = format!("{}{}", told.stdout, told.stderr);
+        assert!(text.contains("127.0.0.1:1: Connection refused"), "{told:?}");
+        assert!(text.contains(&server.url()) && text.contains("refused this user"), "{told:?}");
+    }
 }
 
 /// A master answers what has left it with the address of another one, which does not serve it yet.
