@@ -8,8 +8,8 @@ use redlock::deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
 use redlock::deadpool_redis::redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redlock::deadpool_redis::redis::cluster_async::ClusterConnection;
 use redlock::deadpool_redis::redis::{
-    self, AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisResult,
-    ServerError, TlsCertificates, Value,
+    self, AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
+    RedisResult, ServerError, ServerErrorKind, TlsCertificates, Value,
 };
 use redlock::{LockError, NodeError, NodeErrorKind};
 
@@ -139,10 +139,10 @@ impl Node {
     }
 
     /// Does the server take a command? It does, too, where its reply is that another master of the
-    /// cluster has the key: the rights of the user come first.
+    /// cluster has the key, or none: the rights of the user come first.
     pub(crate) async fn takes(&mut self, command: &Cmd) -> Result<(), NodeError> {
         match self.asked::<Value>(command).await {
-            Err(error) if operator::is_elsewhere(&error) => Ok(()),
+            Err(error) if operator::is_elsewhere(&error) || is_unserved(&error) => Ok(()),
             outcome => self.told(outcome.map(drop)),
         }
     }
@@ -200,7 +200,7 @@ impl Node {
         self.told(outcome)
     }
 
-    fn is_of_cluster(&self) -> bool {
+    pub(crate) fn is_of_cluster(&self) -> bool {
         self.cluster.is_some() || matches!(self.place, Place::Cluster { .. })
     }
 
@@ -288,6 +288,12 @@ fn no_reply() -> RedisError {
 /// Has another master of the cluster the key, or will it have it?
 fn is_elsewhere(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if operator::is_elsewhere(&error.clone().into()))
+}
+
+/// Has no master of the cluster the slot of the key? The cluster may serve the other slots.
+fn is_unserved(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ClusterDown)
+        && error.detail() == Some("Hash slot not served")
 }
 
 fn cluster_client(seeds: &[Client], certificates: Option<TlsCertificates>) -> ClusterClientBuilder {

@@ -24,6 +24,8 @@ enum Need {
     Queue,
     /// Some calls fail, or ask for each key by itself.
     Calls,
+    /// While a slot of the cluster is being moved, its locks are not found.
+    Moves,
     /// The server has more to do, and refusals stand in `ACL LOG`.
     Effort,
     /// No read lock and no permit can be taken.
@@ -55,7 +57,8 @@ pub(super) async fn check(node: &mut Node, prefix: &str, report: &mut Report) {
 /// would be waited for as long.
 async fn missing(node: &mut Node, keys: &LockKeys) -> Result<Vec<Word>, NodeError> {
     let mut missing = missing_for_scripts(node).await?;
-    for (word, need, command) in commands(keys) {
+    let of_cluster = if node.is_of_cluster() { commands_of_cluster() } else { Vec::new() };
+    for (word, need, command) in commands(keys).into_iter().chain(of_cluster) {
         if is_refused(node, &command).await? {
             missing.push((word.into(), need));
         }
@@ -139,7 +142,8 @@ fn tell(missing: &[Word], report: &mut Report) {
         let of = missing.iter().filter(|(_, of)| *of == need);
         of.map(|(word, _)| &**word).collect::<Vec<_>>().join(" ")
     };
-    let [lock, load, queue, calls] = [Need::Lock, Need::Load, Need::Queue, Need::Calls].map(words);
+    let [lock, load] = [Need::Lock, Need::Load].map(words);
+    let [queue, calls, moves] = [Need::Queue, Need::Calls, Need::Moves].map(words);
     if !lock.is_empty() {
         report.bad("rights", format!("the user may not lock; grant {lock} (docs/security.md)"));
     }
@@ -164,7 +168,13 @@ fn tell(missing: &[Word], report: &mut Report) {
             format!("some calls fail, or ask for each of several keys by itself; grant {calls}"),
         );
     }
-    if [lock, load, queue, calls].iter().all(String::is_empty) {
+    if !moves.is_empty() {
+        report.doubtful(
+            "rights",
+            format!("a lock whose slot is being moved is not found; grant {moves}"),
+        );
+    }
+    if [lock, load, queue, calls, moves].iter().all(String::is_empty) {
         let kinds = words(Need::Kinds);
         let mut text = "the user may lock and wait in the queue".to_owned();
         if !kinds.is_empty() {
@@ -231,6 +241,14 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     all
 }
 
+/// The same for what a client of a cluster sends by itself. `ASKING` concerns the next command only.
+fn commands_of_cluster() -> Vec<(&'static str, Need, Cmd)> {
+    vec![
+        ("+asking", Need::Moves, command(&["ASKING"])),
+        ("+ping", Need::Effort, command(&["PING"])),
+    ]
+}
+
 /// A lock that nobody else uses.
 pub(super) fn random_name() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -258,6 +276,7 @@ mod tests {
         assert_eq!(grade(&[("+eval", Need::Release)]), Grade::Good);
         assert_eq!(grade(&[("+llen", Need::Queue)]), Grade::Doubtful);
         assert_eq!(grade(&[("+evalsha|ab", Need::Calls)]), Grade::Doubtful);
+        assert_eq!(grade(&[("+asking", Need::Moves)]), Grade::Doubtful);
         assert_eq!(grade(&[("+eval", Need::Load)]), Grade::Bad);
         assert_eq!(grade(&[("+set", Need::Lock), ("+llen", Need::Queue)]), Grade::Bad);
     }

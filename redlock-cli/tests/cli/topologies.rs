@@ -17,6 +17,10 @@ const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; 
 const NO_FAILOVER: Duration = secs(30);
 /// A user who may not hear that a lock is free.
 const DEAF: &str = "user deaf on >secret ~* &* +@all -subscribe";
+/// A user who may not follow a key to where its slot is being moved.
+const STILL: &str = "user still on >secret ~* &* +@all -asking";
+/// A user whose connections are made anew whenever the slots are asked for.
+const MUTE: &str = "user mute on >secret ~* &* +@all -ping";
 
 async fn output(mut command: Command) -> Ended {
     ended(command.spawn().unwrap()).await
@@ -167,7 +171,7 @@ async fn a_lock_that_a_majority_keeps_is_not_told_free() {
 
 #[tokio::test]
 async fn a_cluster() {
-    let cluster = Cluster::start_with(NO_FAILOVER, &[DEAF]).await;
+    let cluster = Cluster::start_with(NO_FAILOVER, &[DEAF, STILL, MUTE]).await;
     let urls = cluster.urls().join(",");
     let on_cluster = |args: &[&str]| {
         let mut command = tool(&urls, args);
@@ -188,9 +192,18 @@ async fn a_cluster() {
     assert_eq!(shown.code, 0, "{shown:?}");
     let doctor = output(on_cluster(&["doctor"])).await;
     assert!(doctor.code < 2 && !doctor.stdout.contains("+subscribe"), "{doctor:?}");
-    let mut deaf = on_cluster(&["doctor"]);
-    deaf.env("REDLOCK_URLS", urls.replace("redis://", "redis://deaf:secret@"));
-    let deaf = output(deaf).await;
+    let doctor_of = async |user: &str| {
+        let mut doctor = on_cluster(&["doctor"]);
+        doctor.env("REDLOCK_URLS", urls.replace("redis://", &format!("redis://{user}:secret@")));
+        output(doctor).await
+    };
+    let still = doctor_of("still").await;
+    let needed = "is being moved is not found; grant +asking";
+    assert!(still.code == 1 && still.stdout.matches(needed).count() == 3, "{still:?}");
+    let mute = doctor_of("mute").await;
+    let needed = "less to do with +ping";
+    assert!(mute.code == 1 && mute.stdout.matches(needed).count() == 3, "{mute:?}");
+    let deaf = doctor_of("deaf").await;
     assert!(deaf.code == 1 && deaf.stdout.contains("grant +subscribe"), "{deaf:?}");
     assert!(deaf.stdout.contains("a failover may forget"), "{deaf:?}");
     assert!(!deaf.stdout.contains("with one server"), "{deaf:?}");
@@ -229,6 +242,26 @@ async fn a_cluster_of_which_a_part_is_unfit() {
     assert!(slots["grade"] == "bad" && said.contains("no master has the slots 0 to 0"), "{slots}");
     assert_eq!(slots["server"], Value::Null);
     assert!(!doctor.stdout.contains("with one server"), "{doctor:?}");
+}
+
+/// Whoever may use a master may do so where a slot has no master.
+#[tokio::test]
+async fn the_rights_in_a_cluster_that_serves_few_slots() {
+    let cluster = Cluster::start_with(NO_FAILOVER, &["cluster-require-full-coverage no"]).await;
+    let slots: Vec<String> = (0..16_384)
+        .filter(|slot| ![0, 8_000, 16_383].contains(slot))
+        .map(|slot| slot.to_string())
+        .collect();
+    let words =
+        [&["CLUSTER", "DELSLOTS"][..], &slots.iter().map(String::as_str).collect::<Vec<_>>()];
+    for node in cluster.nodes() {
+        node.raw().cmd(&words.concat()).await;
+    }
+    let urls = cluster.urls().join(",");
+    let doctor = output(tool(&urls, &["--cluster", "doctor", "--json"])).await;
+    let rights = doctor.stdout.lines().map(json).filter(|line| line["check"] == "rights");
+    let grades: Vec<_> = rights.map(|line| line["grade"].clone()).collect();
+    assert_eq!(grades, ["good"; 3], "{doctor:?}");
 }
 
 /// Who comes while a lock is looked at makes no lease of another one end: the questions are sent
