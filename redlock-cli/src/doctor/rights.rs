@@ -241,7 +241,7 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     all
 }
 
-/// The same for what a client of a cluster sends by itself. `ASKING` concerns the next command only.
+/// The same for what a client of a cluster sends by itself. `ASKING` is for the next command only.
 fn commands_of_cluster() -> Vec<(&'static str, Need, Cmd)> {
     vec![
         ("+asking", Need::Moves, command(&["ASKING"])),
