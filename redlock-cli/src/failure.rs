@@ -73,11 +73,12 @@ impl From<LockError> for Failure {
 }
 
 /// What the library advises to call in a program, and what there is on a command line instead.
-const OWN_WORDS: [(&str, &str); 4] = [
+const OWN_WORDS: [(&str, &str); 5] = [
     ("leave it out: options are set on the builder", "leave it out"),
     ("on the builder they are `.urls([..])`", "`--url` is there once for each"),
     ("; `restart_guard(false)` is for servers that lose nothing", ""),
-    ("; `restart_guard(false)` does without", ""),
+    (" (or build the client without the guard: `restart_guard(false)`)", ""),
+    (", or do without the guard: `restart_guard(false)`", ""),
 ];
 
 /// A message of the library, without advice that only a program can follow.
@@ -95,5 +96,32 @@ impl From<std::io::Error> for Failure {
         let is_lack = lacks_descriptors(&message);
         let advice = if is_lack { "; raise the limit of open files (`ulimit -n`)" } else { "" };
         Self::new(SYSTEM, message + advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_advice_is_for_programs_only() {
+        for (theirs, own) in [
+            (
+                "n: it needs +info (or build the client without the guard: `restart_guard(false)`)",
+                "n: it needs +info",
+            ),
+            (
+                "n: no time (name the server itself, not a proxy that changes its answers, or do \
+                 without the guard: `restart_guard(false)`)",
+                "n: no time (name the server itself, not a proxy that changes its answers)",
+            ),
+            (
+                "n: restarted (it votes again by itself; `restart_guard(false)` is for servers that \
+                 lose nothing)",
+                "n: restarted (it votes again by itself)",
+            ),
+        ] {
+            assert_eq!(in_own_words(theirs), own);
+        }
     }
 }

@@ -103,7 +103,7 @@ pub(crate) fn stopped(what: &str) -> LockError {
 fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
     let failed = |limit: &'static str| {
         move |error: std::io::Error| LockError::BackgroundThread {
-            message: format!("{error}; see to the memory and to the limit of {limit}"),
+            message: format!("{error}; check the memory and the limit of {limit}"),
         }
     };
     let runtime = runtime::Builder::new_current_thread()

@@ -52,8 +52,8 @@ impl fmt::Display for InvalidKeyReason {
             Self::ReservedSuffix(suffix) => {
                 write!(
                     f,
-                    "it ends with `{suffix}`, which is reserved for helper keys; put something \
-                     behind it"
+                    "it ends with `{suffix}`, which is reserved for helper keys; append \
+                     something to it"
                 )
             }
             Self::UnbalancedBrace => f.write_str(
@@ -61,7 +61,7 @@ impl fmt::Display for InvalidKeyReason {
                  the braces as `{tag}`, or leave them out",
             ),
             Self::Display => {
-                f.write_str("the `Display` of a value in it returned an error; mend its `fmt`")
+                f.write_str("the `Display` of a value in it returned an error; correct its `fmt`")
             }
         }
     }

@@ -260,9 +260,9 @@ mod tests {
         for (reason, advice) in [
             (InvalidKeyReason::Empty, "name what is locked, as in `stock-42`"),
             (InvalidKeyReason::EmptyValue("id"), "check the value before the call"),
-            (InvalidKeyReason::ReservedSuffix(":queue"), "put something behind it"),
+            (InvalidKeyReason::ReservedSuffix(":queue"), "append something to it"),
             (InvalidKeyReason::UnbalancedBrace, "write the braces as `{tag}`, or leave them out"),
-            (InvalidKeyReason::Display, "mend its `fmt`"),
+            (InvalidKeyReason::Display, "correct its `fmt`"),
         ] {
             let error = LockError::InvalidKey { key: "k".into(), reason };
             assert!(error.to_string().ends_with(advice), "{error}");

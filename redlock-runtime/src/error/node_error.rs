@@ -108,7 +108,7 @@ impl NodeError {
                  reached from here?"
             }
             NodeErrorKind::Protocol if self.message.contains("`run_id`") => {
-                "`restart_guard(false)` does without"
+                "or build the client without the guard: `restart_guard(false)`"
             }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"

@@ -150,7 +150,7 @@ async fn what_is_not_claimed_for_sure_is_freed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_cannot_look_stays_in_line() {
+async fn whoever_cannot_look_stays_in_the_queue() {
     let server = Server::new();
     let holder = holds(&server.client()).await;
     let waiter = waits(&server.client()).await;
@@ -308,14 +308,14 @@ async fn who_gave_up_during_an_outage_leaves_the_line_after_it() {
 async fn a_client_that_may_not_use_the_line_asks_now_and_then() {
     let server = Server::new();
     let (holder, redlock) = (holds(&server.client()).await, server.client());
-    let in_line = waits(&redlock).await;
+    let in_the_queue = waits(&redlock).await;
     server.allows_line(false);
     server.disturb();
     let other = waits(&redlock).await;
     tokio::time::sleep(SECOND).await;
-    assert!(!in_line.is_finished() && !other.is_finished());
+    assert!(!in_the_queue.is_finished() && !other.is_finished());
     holder.release().await.unwrap();
-    drop(granted(in_line).await);
+    drop(granted(in_the_queue).await);
     drop(granted(other).await);
     assert!(!server.take_verbs().contains(&"rotate".to_owned()));
 }
@@ -347,7 +347,7 @@ async fn a_lease_never_grows_under_the_same_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_an_acquire_at_any_time_leaves_nobody_in_line() {
+async fn dropping_an_acquire_at_any_time_leaves_nobody_in_the_queue() {
     for millis in 0..40 {
         let server = Server::new();
         let slow = || [Fate::Slow(Duration::from_millis(10)); 2];

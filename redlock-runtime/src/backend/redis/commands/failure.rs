@@ -64,8 +64,8 @@ pub(crate) fn superseded(node: &str) -> Failure {
 
 /// The command is for the process that answered there before, and was not sent.
 pub(crate) fn another_process(node: &str) -> Failure {
-    let message = "the server was restarted, or another one has its address: it does not get a \
-                   command that is for the one before";
+    let message = "the server was restarted, or another one has its address: a command for the \
+                   process before was not sent";
     Failure::new(NodeError::new(node, NodeErrorKind::Quarantined, message), false, true)
 }
 

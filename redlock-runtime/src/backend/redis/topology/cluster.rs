@@ -248,8 +248,8 @@ impl Source for Shards {
     }
 }
 
-/// Why none of the first servers can be connected to. The client library tells what the last of
-/// them has failed with, which another one may not do: so each is asked by itself.
+/// Why none of the first servers can be connected to. The client library tells the error of the
+/// last one only, and the errors of the others may be different: so each is asked by itself.
 async fn failure(seeds: &[ConnectionInfo], told: RedisError) -> RedisError {
     let attempt = |seed: &ConnectionInfo| -> ConnectAttempt<'static, ()> {
         let seed = seed.clone();

@@ -90,14 +90,19 @@ async fn a_connection_of_a_cluster_to_a_server_without_the_others_is_replaced() 
     assert!(send().await.is_ok());
 }
 
+/// A guarded node whose server another one replaces while it answers.
+fn to_replaced() -> (OutageLog, SharedConnection<Replaced>) {
+    let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
+    let identity = Arc::new(ServerIdentity::new("n".to_owned(), Some("founders".into())));
+    let server = Replaced(Arc::clone(&identity));
+    let source = IdentifiedSource::new(server, "n".into(), &identity);
+    (health, SharedConnection::new(Arc::new(source)))
+}
+
 #[tokio::test]
 async fn a_command_for_one_process_is_not_sent_to_another_one() {
     for (only_at, is_sent) in [("a", true), ("a/history", true), ("b", false)] {
-        let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
-        let identity = Arc::new(ServerIdentity::new("n".to_owned(), Some("founders".into())));
-        let server = Replaced(Arc::clone(&identity));
-        let source = IdentifiedSource::new(server, "n".into(), &identity);
-        let connection = SharedConnection::new(Arc::new(source));
+        let (health, connection) = to_replaced();
         let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
         let call = ScriptCall { only_at: Some(only_at.into()), ..call };
         let deadline = Deadline::after(Duration::from_secs(60));
@@ -111,11 +116,7 @@ async fn a_command_for_one_process_is_not_sent_to_another_one() {
 
 #[tokio::test]
 async fn the_answer_of_a_server_that_another_one_replaced_meanwhile_does_not_count() {
-    let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
-    let identity = Arc::new(ServerIdentity::new("n".to_owned(), Some("founders".into())));
-    let server = Replaced(Arc::clone(&identity));
-    let source = IdentifiedSource::new(server, "n".into(), &identity);
-    let connection = SharedConnection::new(Arc::new(source));
+    let (health, connection) = to_replaced();
     let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
     let deadline = Deadline::after(Duration::from_secs(60));
     let undone = AtomicU32::new(0);
