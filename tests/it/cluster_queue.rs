@@ -1,6 +1,6 @@
 //! The queue of a lock in a cluster: each process listens at every master.
 
-use redlock::Redlock;
+use redlock::{LockGuard, Redlock};
 
 use crate::server_queue::Lock;
 use crate::support::process::{Args, block_on, emit};
@@ -32,12 +32,24 @@ async fn entries(lock: &Lock) -> Vec<(String, String)> {
 }
 
 /// Once so many are in the queue.
-async fn in_line<const N: usize>(lock: &Lock) -> [(String, String); N] {
+async fn in_the_queue<const N: usize>(lock: &Lock) -> [(String, String); N] {
     eventually(secs(30), || async { <[_; N]>::try_from(entries(lock).await) }).await
 }
 
 async fn listeners(server: &Server, channel: &str) -> String {
     lines_of(server.raw().cmd(&["PUBSUB", "NUMSUB", channel]).await).remove(1)
+}
+
+async fn assert_heard_everywhere(cluster: &Cluster, channel: &str) {
+    for master in cluster.masters().await {
+        assert_eq!(listeners(master, channel).await, "1", "{}", master.addr());
+    }
+}
+
+/// A lock that is held, and another client that may wait for it.
+async fn held(cluster: &Cluster, prefix: &str) -> (LockGuard, Redlock) {
+    let (holder, waiter) = (build(cluster, prefix).await, build(cluster, prefix).await);
+    (holder.lock("k").expire(secs(60)).acquire().await.unwrap(), waiter)
 }
 
 async fn until_heard_at(server: &Server, channel: &str) {
@@ -49,21 +61,17 @@ async fn until_heard_at(server: &Server, channel: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_died_in_line_is_passed_over_at_once() {
-    let cluster = Cluster::start_with(secs(60), &[]).await;
-    let prefix = unique_prefix();
-    let (holder, waiter) = (build(&cluster, &prefix).await, build(&cluster, &prefix).await);
-    let guard = holder.lock("k").expire(secs(60)).acquire().await.unwrap();
+async fn a_waiter_that_died_is_passed_over_at_once() {
+    let (cluster, prefix) = (Cluster::start_with(secs(60), &[]).await, unique_prefix());
+    let (guard, waiter) = held(&cluster, &prefix).await;
     let key = format!("{prefix}k");
     let master = cluster.master_of(&key).await;
     let lock = Lock::called(&key, master.raw());
     let mut child = Process::spawn("wait-in-a-cluster", &[&prefix, &cluster.urls().join(" ")]);
-    let [(channel, _)] = in_line::<1>(&lock).await;
+    let [(channel, _)] = in_the_queue::<1>(&lock).await;
     let waiting = tokio::spawn(waiter.lock("k").wait(secs(50)).acquire());
-    let [_, (_, next)] = in_line::<2>(&lock).await;
-    for master in cluster.masters().await {
-        assert_eq!(listeners(master, &channel).await, "1", "{}", master.addr());
-    }
+    let [_, (_, next)] = in_the_queue::<2>(&lock).await;
+    assert_heard_everywhere(&cluster, &channel).await;
     child.sigkill();
     eventually(secs(20), || async { listeners(master, &channel).await == "0" }).await;
     guard.release().await.unwrap();
@@ -74,18 +82,14 @@ async fn whoever_died_in_line_is_passed_over_at_once() {
 /// A connection that breaks is made anew, and those in the queue look meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_breaks_is_made_anew() {
-    let cluster = Cluster::start_with(secs(60), &[]).await;
-    let prefix = unique_prefix();
-    let (holder, waiter) = (build(&cluster, &prefix).await, build(&cluster, &prefix).await);
-    let guard = holder.lock("k").expire(secs(60)).acquire().await.unwrap();
+    let (cluster, prefix) = (Cluster::start_with(secs(60), &[]).await, unique_prefix());
+    let (guard, waiter) = held(&cluster, &prefix).await;
     let key = format!("{prefix}k");
     let master = cluster.master_of(&key).await;
     let lock = Lock::called(&key, master.raw());
     let waiting = tokio::spawn(waiter.lock("k").wait(secs(50)).acquire());
-    let [(channel, _)] = in_line::<1>(&lock).await;
-    for master in cluster.masters().await {
-        assert_eq!(listeners(master, &channel).await, "1", "{}", master.addr());
-    }
+    let [(channel, _)] = in_the_queue::<1>(&lock).await;
+    assert_heard_everywhere(&cluster, &channel).await;
     master.raw().cmd(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     until_heard_at(master, &channel).await;
     for master in cluster.masters().await {
@@ -105,7 +109,7 @@ async fn a_replica_that_takes_over_is_listened_to() {
     let home = cluster.master_of(&key).await;
     let lock = Lock::called(&key, home.raw());
     let waiting = tokio::spawn(waiter.lock("k").wait(secs(600)).acquire());
-    let [(channel, _)] = in_line::<1>(&lock).await;
+    let [(channel, _)] = in_the_queue::<1>(&lock).await;
     let masters = cluster.masters().await;
     let old = masters.into_iter().find(|master| master.port() != home.port()).unwrap();
     let other = eventually(secs(20), || async {

@@ -166,7 +166,7 @@ async fn a_hand_over_whose_reply_is_lost_is_not_told_as_a_theft() {
         let request = other.lock(key).wait(LONG);
         tokio::spawn(async move { request.acquire().await.unwrap() })
     };
-    let in_line = async |key: &str| {
+    let in_the_queue = async |key: &str| {
         let queue = format!("{{{}{key}}}:queue", site.prefix);
         eventually(LONG, || async { site.raw.int(&["LLEN", &queue]).await == 1 }).await;
     };
@@ -174,7 +174,7 @@ async fn a_hand_over_whose_reply_is_lost_is_not_told_as_a_theft() {
         let key = format!("guard-{number}");
         let guard = site.redlock.lock(&key).acquire().await.unwrap();
         let next = waits(&key);
-        in_line(&key).await;
+        in_the_queue(&key).await;
         site.proxy.when(command(&["EVALSHA"]), then.clone());
         assert_eq!(guard.release().await, Ok(Released::Unknown));
         assert_eq!(next.await.unwrap().release().await, Ok(Released::Released));
@@ -183,7 +183,7 @@ async fn a_hand_over_whose_reply_is_lost_is_not_told_as_a_theft() {
         let mut next = None;
         let body = async {
             next = Some(waits(&key));
-            in_line(&key).await;
+            in_the_queue(&key).await;
             site.proxy.when(command(&["EVALSHA"]), then);
         };
         site.redlock.lock(&key).run(body).await.unwrap();

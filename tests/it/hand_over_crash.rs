@@ -33,7 +33,7 @@ async fn crash(crew: &mut Crew<'_>, round: usize) {
     // Both locks in turns, so that the dead of one delay the next round little.
     let key = round % 2;
     let script = [[HEAD, ROTATE].concat(), [QUICK_RELEASE, HEAD, RELEASE].concat()];
-    crew.kill_in_line(key).await;
+    crew.kill_in_the_queue(key).await;
     crew.kill_when_called(key, (round / 2).is_multiple_of(2)).await;
     crew.kill_holding(1 - key).await;
     crew.kill_giving_away(key, round, &script[key], ends(round)).await;

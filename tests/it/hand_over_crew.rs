@@ -117,7 +117,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Stops one that waits in the queue, by a signal or on its wire. Gives its owner value.
-    async fn stop_in_line(&mut self, key: usize, by_signal: bool) -> (usize, String) {
+    async fn stop_in_the_queue(&mut self, key: usize, by_signal: bool) -> (usize, String) {
         let patience = Patience::new();
         loop {
             let queue = self.queue(key).await;
@@ -146,15 +146,15 @@ impl<'a> Crew<'a> {
         }
     }
 
-    pub async fn kill_in_line(&mut self, key: usize) {
-        let (at, _) = self.stop_in_line(key, true).await;
+    pub async fn kill_in_the_queue(&mut self, key: usize) {
+        let (at, _) = self.stop_in_the_queue(key, true).await;
         self.kill(at).await;
     }
 
     /// Stops one in the queue until the lock was handed to it. It cannot know.
     async fn stop_when_called(&mut self, key: usize, by_signal: bool) -> (usize, String) {
         loop {
-            let (at, owner) = self.stop_in_line(key, by_signal).await;
+            let (at, owner) = self.stop_in_the_queue(key, by_signal).await;
             let patience = Patience::new();
             loop {
                 if self.holder(key).await == owner {

@@ -37,7 +37,7 @@ async fn a_counter_that_is_no_number_does_not_hold_a_release_up() {
 
 /// It takes an entry out, and puts an owner in the place of another one.
 #[tokio::test]
-async fn without_memory_a_lock_goes_to_the_next_in_line() {
+async fn without_memory_a_lock_goes_to_the_next_in_the_queue() {
     let release_all = [script!("quick_release_all.lua"), HEAD, script!("release_all.lua")].concat();
     let server = Server::start().await;
     let lock = Lock::new(server.raw());
