@@ -116,8 +116,8 @@ mod tests {
                 "n: no time (name the server itself, not a proxy that changes its answers)",
             ),
             (
-                "n: restarted (it votes again by itself; `restart_guard(false)` is for servers that \
-                 lose nothing)",
+                "n: restarted (it votes again by itself; `restart_guard(false)` is for servers \
+                 that lose nothing)",
                 "n: restarted (it votes again by itself)",
             ),
         ] {
