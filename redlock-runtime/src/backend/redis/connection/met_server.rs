@@ -30,14 +30,22 @@ impl MetServer {
 /// Clones share the answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Superseded {
-    /// The age of the connection: one that began later has a higher number.
+    /// The age of the connection: one that began later has a higher number, and so has one that met
+    /// its server later.
     age: u64,
-    oldest: Arc<AtomicU64>,
+    /// When the connection began to be made, in nanoseconds.
+    begun: u64,
+    counting: OldestConnection,
 }
 
 impl Superseded {
     pub(crate) fn is_set(&self) -> bool {
-        self.age < self.oldest.load(Ordering::Acquire)
+        self.age < self.counting.oldest.load(Ordering::Acquire) || self.is_left()
+    }
+
+    /// Was the server left to which the connection leads?
+    pub(crate) fn is_left(&self) -> bool {
+        self.begun < self.counting.left.load(Ordering::Acquire)
     }
 
     /// Did its connection begin before the other one?
@@ -59,10 +67,9 @@ impl OldestConnection {
     /// A connection that has `begun` then counts until a later call supersedes it, unless the
     /// server to which it leads was left meanwhile.
     pub(crate) fn begin(&self, begun: Moment) -> Superseded {
-        let (begun, oldest) = (begun.nanos(), self.oldest.load(Ordering::Acquire));
-        let is_left = begun < self.left.load(Ordering::Acquire);
-        let age = if is_left { begun } else { begun.max(oldest) };
-        Superseded { age, oldest: Arc::clone(&self.oldest) }
+        let begun = begun.nanos();
+        let age = begun.max(self.oldest.load(Ordering::Acquire));
+        Superseded { age, begun, counting: self.clone() }
     }
 
     /// No connection counts that has met its server by now.
@@ -74,9 +81,7 @@ impl OldestConnection {
     /// No connection counts that has `begun` by then, whenever it meets its server: another server
     /// has taken the place of that one. Those that began later count on.
     pub(crate) fn leave(&self, begun: Moment) {
-        let next = begun.nanos() + 1;
-        self.oldest.fetch_max(next, Ordering::AcqRel);
-        self.left.fetch_max(next, Ordering::AcqRel);
+        self.left.fetch_max(begun.nanos() + 1, Ordering::AcqRel);
     }
 
     /// This connection does not count any more, nor does one that began before it.
@@ -111,5 +116,16 @@ mod tests {
         connections.leave(at(10));
         assert!(connections.begin(at(10)).is_set());
         assert!(!connections.begin(at(11)).is_set());
+    }
+
+    /// Other connections have met another server, or this one as a replica, while it was made.
+    #[test]
+    fn a_connection_that_met_its_server_late_counts_no_more_once_that_is_left() {
+        let connections = OldestConnection::default();
+        connections.supersede_all(at(50));
+        let (to_old, to_new) = (connections.begin(at(10)), connections.begin(at(11)));
+        assert!(!to_old.is_set() && !to_new.is_set());
+        connections.leave(at(10));
+        assert!(to_old.is_set() && !to_new.is_set());
     }
 }
