@@ -132,7 +132,8 @@ impl ServerIdentity {
 
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
     /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
-    /// it has the data of its master, and its promotion shows on new connections only.
+    /// it has the data of its master, and its promotion shows on new connections only. Nor is a
+    /// server that was left while the connection was made: nothing is learned from it.
     pub(crate) async fn meet(
         &self,
         connection: &mut (impl ConnectionLike + Send),
@@ -152,13 +153,14 @@ impl ServerIdentity {
             self.tell_unknown();
             return Err(RedisError::from((ErrorKind::UnexpectedReturnType, UNKNOWN)));
         };
-        if field(&info, "role") == Some("slave") {
-            self.state.lock().meet_replica(now);
-            let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
-            return Err(RedisError::from((kind, "a replica", REPLICA.to_owned())));
-        }
         let known = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            check_left(&began)?;
+            if field(&info, "role") == Some("slave") {
+                state.meet_replica(now);
+                let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
+                return Err(RedisError::from((kind, "a replica", REPLICA.to_owned())));
+            }
             if state.identity.as_ref() == Some(&identity) {
                 return Ok(state.met(began.begun));
             }
@@ -170,6 +172,7 @@ impl ServerIdentity {
         let now = CLOCK.now();
         let (doubt, met) = {
             let mut state = self.state.lock();
+            check_left(&began)?;
             (state.meet(&identity, proof, now), state.met(began.begun))
         };
         if let Some(cause) = doubt {
@@ -251,6 +254,17 @@ async fn prove(
 
 const UNKNOWN: &str = "the server does not tell who it is, so that a restart would not be noticed: \
                        its INFO has to show `run_id`, and this user needs +info";
+
+/// Fails if the server was left to which this connection leads. Servers are left under the mutex of
+/// the state.
+fn check_left(began: &MetServer) -> RedisResult<()> {
+    if began.superseded.is_left() {
+        return Err(RedisError::from((ErrorKind::Io, "a former master", LEFT.to_owned())));
+    }
+    Ok(())
+}
+
+const LEFT: &str = "another server took the place of this one while the connection was made";
 
 const REPLICA: &str = "this server is a replica, and has no vote; make it a master again \
                        (`REPLICAOF NO ONE`), or name a master in its place";

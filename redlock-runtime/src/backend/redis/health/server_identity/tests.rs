@@ -1,3 +1,5 @@
+mod left;
+
 use super::*;
 use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, diagnose};
 use crate::error::NodeErrorKind;
