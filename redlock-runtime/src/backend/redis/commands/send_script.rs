@@ -64,7 +64,8 @@ pub(crate) async fn send_script<S: Source, T>(
             continue;
         }
         if !call.is_for(loan.connection.met()) {
-            break another_process(node);
+            // It says nothing of the node, which was not asked.
+            return Err(another_process(node).unknown_if(was_cut));
         }
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         match bounded(connection, deadline, call.send(&mut sending.loan, &mut was_cut)).await {

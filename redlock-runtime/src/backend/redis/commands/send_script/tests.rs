@@ -9,7 +9,7 @@ use super::*;
 use crate::backend::redis::commands::exclusive::release::SCRIPT;
 use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, unidentified, value};
 use crate::backend::redis::health::ServerIdentity;
-use crate::error::NodeErrorKind;
+use crate::error::{NodeError, NodeErrorKind};
 use crate::report::Reports;
 
 /// A server whose place another one takes while it answers to a script.
@@ -103,6 +103,8 @@ fn to_replaced() -> (OutageLog, SharedConnection<Replaced>) {
 async fn a_command_for_one_process_is_not_sent_to_another_one() {
     for (only_at, is_sent) in [("a", true), ("a/history", true), ("b", false)] {
         let (health, connection) = to_replaced();
+        let silence = NodeError::new("n", NodeErrorKind::NoReply, "no reply");
+        health.failed(Failure::new(silence, true, false), CLOCK.now());
         let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
         let call = ScriptCall { only_at: Some(only_at.into()), ..call };
         let deadline = Deadline::after(Duration::from_secs(60));
@@ -111,6 +113,7 @@ async fn a_command_for_one_process_is_not_sent_to_another_one() {
         let failure = sent.err().expect("this server answers to no script");
         let is_refused = failure.error.kind() == NodeErrorKind::Quarantined;
         assert_eq!((failure.is_unknown, is_refused), (is_sent, !is_sent), "{only_at}");
+        assert!(health.is_silent(), "{only_at}: it was not asked, or did not answer");
     }
 }
 
