@@ -33,6 +33,11 @@ impl Denial {
         }
     }
 
+    /// Was the feature denied when it was used last?
+    pub(crate) fn was_denied(&self) -> bool {
+        self.until.load(Ordering::Relaxed) != 0
+    }
+
     /// The feature was denied. Returns whether this is the first time in a row.
     pub(crate) fn denied(&self, now: Moment) -> bool {
         // Several commands that were in flight at once count as one try.
@@ -46,7 +51,7 @@ impl Denial {
 
     /// The feature was allowed.
     pub(crate) fn allowed(&self) {
-        if self.until.load(Ordering::Relaxed) != 0 {
+        if self.was_denied() {
             self.until.store(0, Ordering::Relaxed);
             self.times.store(0, Ordering::Relaxed);
         }
@@ -72,8 +77,9 @@ mod tests {
             assert!(denial.lasts(|| at(now + pause - 1)) && !denial.lasts(|| at(now + pause)));
             now += pause;
         }
+        assert!(denial.was_denied());
         denial.allowed();
-        assert!(!denial.lasts(|| at(now)));
+        assert!(!denial.was_denied() && !denial.lasts(|| at(now)));
         assert!(denial.denied(at(now)), "it is news again");
         assert!(!denial.lasts(|| at(now + 2)));
     }

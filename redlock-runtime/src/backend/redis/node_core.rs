@@ -68,6 +68,8 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) all_denial: Denial,
     /// Whether it is denied the script that releases several locks.
     pub(crate) release_all_denial: Denial,
+    /// Whether no script may name keys of several hash slots.
+    pub(crate) slots_denial: Denial,
 }
 
 impl<S: Source> NodeCore<S> {
@@ -94,6 +96,7 @@ impl<S: Source> NodeCore<S> {
             release_keys_denial: Denial::default(),
             all_denial: Denial::default(),
             release_all_denial: Denial::default(),
+            slots_denial: Denial::default(),
         }
     }
 

@@ -7,9 +7,10 @@ use deadpool_redis::redis::Value;
 use super::commands::{Deadline, Failure, ScriptCall, exclusive, no_undo, send_script, shared};
 use super::connection::{MinReplicas, Source};
 use super::route::{Route, is_about_its_keys};
-use crate::backend::{Claim, Fault, Found, LockBackend};
+use crate::backend::{Claim, Fault, Found};
 use crate::kind::Kind;
 use crate::shield::tell;
+use crate::together::together;
 
 impl<S: Source> Route<S> {
     /// Renews leases with one call, of a script for exclusive or for shared kinds.
@@ -72,27 +73,27 @@ impl<S: Source> Route<S> {
         Box::pin(self.renew_mixed(claims, within)).await
     }
 
-    /// Renews each half of them by itself. What is refused of one half remains unknown if the other
-    /// one is answered.
-    pub(super) async fn renew_halves(
+    /// Renews each of them with a call of its own, all at once: there is time for two round trips,
+    /// not for a search among a hundred leases. What is refused of one lease remains unknown if
+    /// another one is answered.
+    pub(super) async fn renew_each(
         &self,
         claims: &[Claim],
         within: Duration,
     ) -> Result<Vec<Option<Found>>, Fault> {
-        let (first, second) = claims.split_at(claims.len() / 2);
-        match tokio::join!(self.renew(first, within), self.renew(second, within)) {
-            (Err(fault), Err(_)) => Err(fault),
-            (one, two) => {
-                let unknown = |fault: Fault, leases| {
-                    let nodes = fault.nodes_text();
-                    tell!(debug, nodes, "a part of the leases was not renewed, it is tried again");
-                    vec![None; leases]
-                };
-                let one = one.unwrap_or_else(|fault| unknown(fault, first.len()));
-                let two = two.unwrap_or_else(|fault| unknown(fault, second.len()));
-                Ok([one, two].concat())
+        let calls = claims.chunks(1).map(|claim| Box::pin(self.renew_together(claim, within)));
+        let answers = together(calls.collect()).await;
+        let is_any = answers.iter().any(Result::is_ok);
+        let each = answers.into_iter().map(|answer| match answer.map_err(Fault::from) {
+            Ok(found) => Ok(found.first().copied().flatten()),
+            Err(fault) if is_any => {
+                let nodes = fault.nodes_text();
+                tell!(debug, nodes, "a part of the leases was not renewed, it is tried again");
+                Ok(None)
             }
-        }
+            Err(fault) => Err(fault),
+        });
+        each.collect()
     }
 
     /// Leases of exclusive and of shared kinds have a script each. Both calls leave at once.
@@ -116,7 +117,7 @@ impl<S: Source> Route<S> {
         // One of two answers is better than none: the leases of the other one are unknown.
         let (mut shared, mut exclusive) = match (shared, exclusive) {
             (Err(failure), Err(_)) => return Err(failure),
-            // The caller renews all leases in halves, which finds those that are refused.
+            // The caller renews each lease by itself, which finds those that are refused.
             (Err(failure), _) | (_, Err(failure)) if is_about_its_keys(&failure.error) => {
                 return Err(failure);
             }
@@ -133,3 +134,6 @@ impl<S: Source> Route<S> {
         Ok(claims.iter().map(next).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,7 +187,12 @@ const FORBIDDEN_KEY: [&str; 4] =
 
 /// Is a whole call refused for some of its keys, so that others may be served without those?
 pub(super) fn is_about_its_keys(error: &NodeError) -> bool {
-    is_about_a_key(error) || error.message().starts_with("CROSSSLOT")
+    is_about_a_key(error) || is_about_slots(error)
+}
+
+/// Is a whole call refused as its keys are in several hash slots, each of which may be served?
+pub(super) fn is_about_slots(error: &NodeError) -> bool {
+    error.message().starts_with("CROSSSLOT")
 }
 
 impl<S: Source> LockBackend for Route<S> {
@@ -207,11 +212,19 @@ impl<S: Source> LockBackend for Route<S> {
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
             let deadline = Deadline::after(within);
+            if claims.len() > 1 && !self.are_together(claims.iter()) {
+                return self.renew_each(claims, within).await;
+            }
             match self.renew_together(claims, within).await {
                 Err(failure) if claims.len() > 1 && is_about_its_keys(&failure.error) => {
-                    self.renew_halves(claims, deadline.left()).await
+                    self.note_refused(&failure.error);
+                    self.renew_each(claims, deadline.left()).await
                 }
-                renewed => Ok(renewed?),
+                renewed => {
+                    let found = renewed?;
+                    self.note_together(claims.iter());
+                    Ok(found)
+                }
             }
         })
     }

@@ -6,7 +6,7 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::*;
-use crate::backend::redis::connection::{InTurn, Scripted, bulk};
+use crate::backend::redis::connection::{Scripted, bulk};
 use crate::backend::redis::route::Route;
 use crate::backend::{FifoQueue, Found, LockBackend, ReleaseAll, TokensUsed};
 use crate::fencing::FencingToken;
@@ -229,31 +229,6 @@ async fn a_connect_that_began_before_the_latest_connection_proves_no_loss() {
     assert!(route.calls.borrow().await.is_ok());
     assert_eq!(renew(60).await.unwrap(), [None]);
     assert_eq!(renew(60).await.unwrap(), [Some(Found::Gone)], "over one that began later");
-}
-
-/// One server of a cluster refuses a script for the keys of several slots, and renews each of them.
-#[tokio::test]
-async fn keys_that_one_script_may_not_name_together_are_renewed_one_by_one() {
-    const RENEWED: &str = "*1\r\n:17";
-    let crossed = "-CROSSSLOT Keys in request don't hash to the same slot";
-    let denied = "-NOPERM No permissions to access a key";
-    let mixed = [Kind::Exclusive, Kind::Exclusive, Kind::Read, Kind::Read];
-    let of = |kind: &Kind| Claim { kind: *kind, ..claim() };
-    for refused in [crossed, denied] {
-        // The first answer is that of the script without keys.
-        let server = InTurn::new(["+OK", refused, RENEWED, RENEWED]);
-        let claims: Vec<_> = mixed[..2].iter().map(of).collect();
-        let route = Route::new(NodeCore::new("n".to_owned(), server, NodeOptions::default()));
-        let found = route.renew(&claims, Duration::from_secs(60)).await;
-        assert_eq!(found.unwrap(), [Some(Found::Ours); 2], "{refused}");
-    }
-    // Those of the shared kinds have a call of their own.
-    let answers = ["+OK", crossed, crossed, crossed, RENEWED, RENEWED, crossed, RENEWED, RENEWED];
-    let server = InTurn::new(answers);
-    let claims: Vec<_> = mixed.iter().map(of).collect();
-    let route = Route::new(NodeCore::new("n".to_owned(), server, NodeOptions::default()));
-    let found = route.renew(&claims, Duration::from_secs(60)).await;
-    assert!(!found.unwrap().contains(&None));
 }
 
 /// A queue that is older than it was may still have its entry.
