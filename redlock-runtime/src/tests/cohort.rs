@@ -207,6 +207,24 @@ async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_own
     }
 }
 
+/// The first run has passed the lock on, and put the next owner into the queue.
+#[tokio::test(start_paused = true)]
+async fn a_rotate_that_was_sent_again_leaves_no_entry_without_a_caller() {
+    let server = Server::new();
+    let (_redlock, guard, mut waiters) = cohort(&server).await;
+    let other = waits(&server.client()).await;
+    tokio::time::sleep(SECOND).await;
+    server.next("rotate", [Fate::SentAgain]);
+    drop(guard);
+    let other = granted(other).await;
+    tokio::time::sleep(50 * MOMENT).await;
+    assert_eq!(server.waiting(), 1, "those who wait here have one entry");
+    let start = Instant::now();
+    drop(other);
+    drop(granted(waiters.remove(0)).await);
+    assert!(start.elapsed() < 10 * MOMENT, "{:?}", start.elapsed());
+}
+
 /// It may have been carried out, and keeps the lock for another lease of its owner.
 #[tokio::test(start_paused = true)]
 async fn a_release_outlasts_a_rotate_without_an_answer() {

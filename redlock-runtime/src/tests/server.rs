@@ -233,6 +233,9 @@ impl Server {
         let is_local = state.local_connection != Local::No && paused_runtime().is_none();
         drop(state);
         let met = meet("server", fate, within, async move {
+            if matches!(fate, Some(Fate::SentAgain)) {
+                self.run(&command);
+            }
             let answer = self.run(&command);
             if matches!(answer, Answer::Denied) {
                 let node = NodeError::new("server", NodeErrorKind::NoPermission, "no line for you");
@@ -279,9 +282,7 @@ impl LockBackend for Server {
         within: Duration,
     ) -> Reply<'a, Found> {
         let command = Command::Raise(claim.clone(), fencing_token);
-        self.send("raise", claim, command, within, |answer| {
-            if let Answer::Found(found) = answer { Some(found) } else { None }
-        })
+        self.send("raise", claim, command, within, Answer::found)
     }
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
@@ -387,9 +388,7 @@ impl FifoQueue for Server {
     ) -> Reply<'a, Rotated> {
         let next = Entry::told(next, reserve);
         let command = Command::Rotate { held: held.clone(), drawn, next };
-        self.send("rotate", held, command, within, |answer| {
-            if let Answer::Rotated(rotated) = answer { Some(rotated) } else { None }
-        })
+        self.send("rotate", held, command, within, Answer::rotated)
     }
 }
 

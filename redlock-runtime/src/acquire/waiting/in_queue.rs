@@ -354,8 +354,13 @@ impl Strategy for InQueue {
                 let entry = next.enqueued(sent, position);
                 self.plan_look(poller, entry, holder, position);
             }
-            // The lease ended during the last moments of its last holder. The poller starts again.
-            Ok(Rotated::Lost(_)) => self.attempts.ask_again_at(Moment::ZERO),
+            // The lease ended during the last moments of its last holder, or the client library has
+            // sent the command again by itself: then its first run has put the next owner into the
+            // queue. The poller starts again.
+            Ok(Rotated::Lost(_)) => {
+                release::leave(&engine, next.claim, None);
+                self.attempts.ask_again_at(Moment::ZERO);
+            }
             Err(fault) => {
                 if fault.is_unknown {
                     release::clean_up(&engine, next.claim, true);

@@ -79,6 +79,14 @@ impl Answer {
     pub(crate) fn enqueued(self) -> Option<Enqueued> {
         if let Self::Enqueued(enqueued) = self { Some(enqueued) } else { None }
     }
+
+    pub(crate) fn rotated(self) -> Option<Rotated> {
+        if let Self::Rotated(rotated) = self { Some(rotated) } else { None }
+    }
+
+    pub(crate) fn found(self) -> Option<Found> {
+        if let Self::Found(found) = self { Some(found) } else { None }
+    }
 }
 
 /// Microseconds of real time since the history began.
