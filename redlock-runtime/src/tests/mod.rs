@@ -38,6 +38,7 @@ mod renewal;
 mod restart_guard;
 mod runtimes;
 mod scope;
+mod sent_again;
 mod server;
 mod several_and_others;
 mod several_at_once;

@@ -28,6 +28,8 @@ struct World {
     server: Server,
     random: Rng,
     seed: u64,
+    /// A client library sends some commands again by itself.
+    sends_again: bool,
     /// The server's time, in microseconds.
     now: u64,
     is_alive: [bool; CLIENTS],
@@ -46,12 +48,13 @@ struct Held {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, sends_again: bool) -> Self {
         let server = Server::new(simulated::scripts().map(Script::new));
         let mut world = Self {
             server,
             random: Rng::with_seed(seed),
             seed,
+            sends_again,
             now: 1_795_000_000_000_000,
             is_alive: [true; CLIENTS],
             held: Vec::new(),
@@ -186,6 +189,10 @@ impl World {
         let place = channel(client);
         let can_be_told = self.is_alive[client] && self.random.u8(..6) > 0;
         let told = can_be_told.then_some(place.as_str());
+        if self.sends_again && self.random.bool() {
+            self.ask(&simulated::enqueue(&claim, 1, told));
+            *self.seen.entry("sent again").or_default() += 1;
+        }
         match self.ask(&simulated::enqueue(&claim, 1, told)) {
             Enqueued::Granted(tokens) => {
                 let lease = claim.expire;
@@ -347,11 +354,11 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-#[test]
-fn clients_of_all_kinds_never_contradict_each_other() {
+/// How often something happened in many lives.
+fn lives(sends_again: bool) -> HashMap<&'static str, u32> {
     let mut seen: HashMap<&'static str, u32> = HashMap::new();
     for seed in 0..LIVES {
-        let mut world = World::new(seed);
+        let mut world = World::new(seed, sends_again);
         for _ in 0..STEPS {
             world.step();
         }
@@ -360,7 +367,21 @@ fn clients_of_all_kinds_never_contradict_each_other() {
             *seen.entry(name).or_default() += count;
         }
     }
+    seen
+}
+
+#[test]
+fn clients_of_all_kinds_never_contradict_each_other() {
+    let seen = lives(false);
     for name in ["writer", "reader", "permit", "downgrade", "given up", "persisted"] {
+        assert!(seen.get(name).is_some_and(|count| *count > 20), "{name}: {seen:?}");
+    }
+}
+
+#[test]
+fn clients_whose_entries_stand_twice_in_the_queue_never_contradict_each_other() {
+    let seen = lives(true);
+    for name in ["writer", "reader", "permit", "sent again"] {
         assert!(seen.get(name).is_some_and(|count| *count > 20), "{name}: {seen:?}");
     }
 }

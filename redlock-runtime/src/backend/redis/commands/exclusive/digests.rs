@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "443f85969f51de07f2969283738ad4385657120e"),
-    (&rotate::SCRIPT, "64ca8c08cd59382a710e3706e465dadfe3b02cb7"),
-    (&nudge::SCRIPT, "1e78dc85c94101088d1a8c130174a54c5391557c"),
-    (&release_all::SCRIPT, "939afaf1eafcd7021cc83770a23f871c32f3b2fb"),
-    (&release::SCRIPT, "976445196f8813f7d4b353b31077424552c7ceca"),
+    (&enqueue::SCRIPT, "e0317ad2372f10812a42459d2904ddc31115ae24"),
+    (&rotate::SCRIPT, "058a1f548bfd70718d09c94dc97d96205e4ba2af"),
+    (&nudge::SCRIPT, "b410715c4c90c38630d6f948f2719c8249499bf2"),
+    (&release_all::SCRIPT, "c88d42a7e95a2cec090eb9e5d575659d178b31c1"),
+    (&release::SCRIPT, "e03688859be8a00d6272036b9b5dbdc9cb20e391"),
 ];
 
 /// The texts of all scripts.

@@ -31,7 +31,7 @@ if not holder and ARGV[5] == '' then
   end
   local granted = grant(ARGV[4])
   if not granted.err then
-    redis.call('LREM', queue_key, 1, own_entry)
+    redis.call('LREM', queue_key, 0, own_entry)
   end
   return granted
 end
@@ -46,7 +46,7 @@ if holder == owner then
   -- last.
   local own_entry = ARGV[5] == '' and queue.find(owner, ARGV[6])
   if own_entry then
-    redis.call('LREM', queue_key, 1, own_entry)
+    redis.call('LREM', queue_key, 0, own_entry)
   end
   local last = redis.call('GET', counter)
   if not last then

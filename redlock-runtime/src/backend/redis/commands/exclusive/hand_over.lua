@@ -8,6 +8,8 @@
 -- signals go to a mailbox, the list of that name. Expire "0": a release hint, whose process is told
 -- that the lock is free, and gets nothing else; its second number is the time (ms since 1970) until
 -- which the entry stays after that signal, or 0.
+-- An entry stands twice in the queue where a client library has sent its command again by itself.
+-- An owner that leaves the queue, or is granted the lock by a look, removes both.
 -- A release must not fail because of the queue: the commands that it needs for the queue, which an
 -- older user may be denied, are called by pcall.
 
@@ -165,7 +167,7 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     if not entry then
       return
     end
-    redis.pcall('LREM', queue_key, 1, entry)
+    redis.pcall('LREM', queue_key, 0, entry)
     local holder = redis.pcall('GET', lock)
     if holder == readers_marker or holder == permits_marker then
       queue.group().admit()

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "c04aa6d1beeadaa2574a72ba594cc31fd60a3324"),
-    (&enqueue::SCRIPT, "75768a0a64e069ea571b791106a70c771e5f068b"),
-    (&release::SCRIPT, "ca090bc25312f0b6032db27328fce24c72b4bbf1"),
+    (&acquire::SCRIPT, "41f3a51000e3fec0f8ef9dc8c1278bbf75d25bd0"),
+    (&enqueue::SCRIPT, "8ee796071f53bb65c7ddf3f7b359762bd412c6ed"),
+    (&release::SCRIPT, "a76699f46825f6658f71990b1c819397ebb7523a"),
     (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "e93b47e786e58be5d81ac6d6527badb61959e36e"),
+    (&downgrade::SCRIPT, "c78a28aa962984cb731b39045a40c358ca63505e"),
 ];
 
 /// The texts of all scripts.

@@ -29,7 +29,7 @@ if channel == '' then
     local granted = shared.join(owner, ARGV[2], ARGV[3])
     if not granted.err then
       if entry then
-        redis.call('LREM', queue_key, 1, entry)
+        redis.call('LREM', queue_key, 0, entry)
       end
       shared.queue.group().admit()
     end

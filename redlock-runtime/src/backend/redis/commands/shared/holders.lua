@@ -170,7 +170,9 @@ function group_of(queue, lock, queue_key, sender)
         end
         if entry.is_hint then
           hinted = hinted + math.min(queue.signal_entry(entry, 'free') or 0, 1)
-        elseif queue.is_valid(entry) and not queue.is_gone[entry.channel] then
+        elseif queue.is_valid(entry) and not queue.is_gone[entry.channel]
+          and (is_new_group or not group.lease_end(entry.owner)) then
+          -- An owner that has the lock already would be left with the claim window.
           entries[#entries + 1] = entry
         end
       end
