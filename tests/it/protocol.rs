@@ -194,9 +194,11 @@ async fn readers_get_tokens_above_the_one_that_servers_have_agreed_on() {
     let held = redlock.lock("k").acquire().await.unwrap().downgrade().await.unwrap();
     let key = format!("{prefix}k");
     let helper = |name: &str| format!("{{{key}}}:{name}");
-    let counter = raw.get(&helper("fence")).await.expect("a downgrade leaves a counter");
-    let agreed = (counter.parse::<u64>().unwrap() + 3_600_000_000).to_string();
     let mark = raw.keys(&format!("{prefix}*:mark:fence")).await.remove(0);
+    let last = raw.get(&mark).await.expect("a downgrade leaves a mark");
+    // As where a writer has waited for the lock before.
+    raw.cmd(&["SET", &helper("fence"), &last]).await;
+    let agreed = (last.parse::<u64>().unwrap() + 3_600_000_000).to_string();
     let keys = [&key, &mark, &helper("fence"), &helper("holders")];
     let mut words = vec!["EVAL", shared!("raise.lua"), "4"];
     words.extend(keys.map(String::as_str));

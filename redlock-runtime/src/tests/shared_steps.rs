@@ -265,6 +265,25 @@ fn permits_of_the_gone_go_to_those_behind_them() {
     assert!(step.looks(&waiting[3]) && step.looks(&waiting[4]) && !step.looks(&waiting[5]));
 }
 
+/// The fencing mark orders the tokens. Counters of keys that are used once would add up.
+#[test]
+fn owners_that_nobody_waits_for_leave_no_counter() {
+    let (mut step, held) = (Step::new(), writer());
+    let has_counter = |step: &Step| step.server.keyspace().get(b"{lock:k}:fence").is_some();
+    assert!(step.enters(&permit()) && step.enters(&permit()));
+    assert!(!has_counter(&step));
+    step.pass(MINUTE + SECOND);
+    assert!(step.enters(&held));
+    let reader = reader();
+    let downgraded = step.ask(&simulated::downgrade(&held, &reader));
+    assert!(matches!(downgraded, Downgraded::Granted(_)), "{downgraded:?}");
+    assert!(!has_counter(&step));
+    // Where somebody waits, the next fencing tokens come after those that were reserved.
+    step.enqueues(&writer(), PRESENT);
+    step.leaves(&reader);
+    assert!(has_counter(&step));
+}
+
 #[test]
 fn holders_of_another_type_are_left_alone() {
     let mut step = Step::new();

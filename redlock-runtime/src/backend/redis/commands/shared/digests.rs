@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "41f3a51000e3fec0f8ef9dc8c1278bbf75d25bd0"),
-    (&enqueue::SCRIPT, "8ee796071f53bb65c7ddf3f7b359762bd412c6ed"),
+    (&acquire::SCRIPT, "16aee1bef0122b7d25cf64e3e2635ebc4d64a976"),
+    (&enqueue::SCRIPT, "1e89312317b3948a054319b6d47db05c08eaf564"),
     (&release::SCRIPT, "a76699f46825f6658f71990b1c819397ebb7523a"),
     (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "c78a28aa962984cb731b39045a40c358ca63505e"),
+    (&downgrade::SCRIPT, "406eface9b238d147d414cc431498088a053e175"),
 ];
 
 /// The texts of all scripts.

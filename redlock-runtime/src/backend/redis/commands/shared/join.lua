@@ -100,6 +100,10 @@ local function shared_lock(lock, mark, counter, queue_key, owner, kind)
     if not first then
       return redis.error_reply(last)
     end
+    if redis.pcall('LLEN', queue_key) == 0 then
+      -- Nobody waits: the mark, which is never below this fencing token, is enough.
+      redis.call('DEL', counter)
+    end
     local failure = group.enter(marker, {{owner = owner, lease = tonumber(expire)}})
     if failure then
       return redis.error_reply(failure)
