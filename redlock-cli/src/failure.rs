@@ -1,6 +1,6 @@
 //! Exit codes, and failures with what to print on stderr.
 
-use redlock::LockError;
+use redlock::{LockError, NodeError};
 use rustix::io::Errno;
 
 /// The lock is held by another process (`EX_TEMPFAIL`); `-E` names another code.
@@ -97,6 +97,11 @@ impl From<std::io::Error> for Failure {
         let advice = if is_lack { "; raise the limit of open files (`ulimit -n`)" } else { "" };
         Self::new(SYSTEM, message + advice)
     }
+/// The error of a server, as it is printed.
+pub(crate) fn told(error: &NodeError) -> String {
+    in_own_words(&error.to_string())
+}
+
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
 use crate::duration::show;
-use crate::failure::Failure;
+use crate::failure::{Failure, told};
 use crate::holder::Holder;
 use crate::node::Node;
 use crate::output::complain;
@@ -69,7 +69,7 @@ impl Lookout {
         }
         let found = self.answers().await;
         let views = self.servers.iter_mut().zip(found).map(|(server, view)| {
-            let unanswered = || Err(Node::silence(&server.name).to_string());
+            let unanswered = || Err(told(&Node::silence(&server.name)));
             let view =
                 view.unwrap_or_else(|| View { node: server.name.clone(), details: unanswered() });
             server.heard(&view, begun);

@@ -12,7 +12,7 @@ use crate::servers::Servers;
 use crate::survey::Survey;
 
 pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> {
-    let mut survey = Survey::of_servers(servers).await?;
+    let mut survey = Survey::of_servers(servers)?;
     let locks = survey.list(&args.pattern).await?;
     if locks.is_empty() {
         servers.advise(&args.pattern);

@@ -14,6 +14,7 @@ mod locks;
 mod lookout;
 mod ls;
 mod manual;
+mod masters;
 mod node;
 mod output;
 mod owner_value;

@@ -1,15 +1,14 @@
 //! One server, asked directly: for the commands that look at locks and do not take them.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redlock::__operator as operator;
+use redlock::__operator::{self as operator, WholeCluster};
 use redlock::deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
 use redlock::deadpool_redis::redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redlock::deadpool_redis::redis::cluster_async::ClusterConnection;
 use redlock::deadpool_redis::redis::{
-    self, AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
-    RedisResult, ServerError, ServerErrorKind, TlsCertificates, Value,
+    self, AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, Pipeline,
+    RedisError, RedisResult, ServerError, ServerErrorKind, TlsCertificates, Value,
 };
 use redlock::{LockError, NodeError, NodeErrorKind};
 
@@ -18,12 +17,16 @@ use crate::servers::{Servers, Topology};
 
 /// How long a connect or a reply may take.
 const LIMIT: Duration = Duration::from_secs(5);
+/// For how long the sentinels are taken to name the same master.
+const NAMED: Duration = Duration::from_secs(1);
 
 /// A server, or a whole cluster. It connects when it is asked first, and again after an error.
 pub(crate) struct Node {
     name: String,
     place: Place,
     connection: Option<Connection>,
+    /// Of a master that sentinels watch: where the connection leads, and when they were asked last.
+    named: Option<(ConnectionAddr, Instant)>,
     /// It was asked whether it has all locks.
     is_checked: bool,
     /// Of a master of a cluster: the cluster, which finds a key that is moved to another master.
@@ -38,7 +41,7 @@ enum Place {
 
 enum Connection {
     Server(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster(WholeCluster),
 }
 
 impl fmt::Debug for Node {
@@ -49,20 +52,14 @@ impl fmt::Debug for Node {
 
 impl Node {
     fn new(name: String, place: Place) -> Self {
-        Self { name, place, connection: None, is_checked: false, cluster: None }
+        Self { name, place, connection: None, named: None, is_checked: false, cluster: None }
     }
 
     /// The independent masters of a group; or the one master that sentinels watch; or a cluster,
     /// which finds the server of each key.
     pub(crate) fn of_keys(servers: &Servers) -> Result<Vec<Self>, Failure> {
         Ok(match &servers.topology {
-            Topology::Masters(urls) => {
-                let server = |url: &String| {
-                    let (name, client) = servers.client(url)?;
-                    Ok(Self::new(name, Place::Server(Box::new(client))))
-                };
-                urls.iter().map(server).collect::<Result<_, LockError>>()?
-            }
+            Topology::Masters(urls) => Self::each(servers, urls)?,
             Topology::Sentinel { urls, master } => {
                 let place = Place::Sentinel { urls: urls.clone(), master: master.clone() };
                 let shown = master.rsplit_once('@').map_or(master.as_str(), |(_, name)| name);
@@ -80,26 +77,37 @@ impl Node {
         Ok(Self::new("the cluster".to_owned(), Place::Cluster { client, seeds }))
     }
 
-    /// Every server that has keys of its own: of a cluster all masters.
-    pub(crate) async fn of_servers(servers: &Servers) -> Result<Vec<Self>, Failure> {
-        let Topology::Cluster(urls) = &servers.topology else { return Self::of_keys(servers) };
-        let mut errors = Vec::new();
-        for url in urls {
+    /// The servers of these URLs, each by itself.
+    pub(crate) fn each(servers: &Servers, urls: &[String]) -> Result<Vec<Self>, LockError> {
+        let server = |url: &String| {
             let (name, client) = servers.client(url)?;
-            let mut seed = Self::new(name, Place::Server(Box::new(client.clone())));
-            let slots = seed.query(redis::cmd("CLUSTER").arg("SLOTS")).await;
-            match slots.and_then(|slots| operator::cluster_masters(&slots, &client)) {
-                Ok(masters) => {
-                    let master = |(name, client)| {
-                        let cluster = Some(Box::new(Self::cluster(servers, urls)?));
-                        Ok(Self { cluster, ..Self::new(name, Place::Server(Box::new(client))) })
-                    };
-                    return masters.into_iter().map(master).collect();
-                }
-                Err(error) => errors.push(error.to_string()),
-            }
+            Ok(Self::new(name, Place::Server(Box::new(client))))
+        };
+        urls.iter().map(server).collect()
+    }
+
+    /// One master of the cluster at these URLs.
+    pub(crate) fn master(
+        servers: &Servers,
+        urls: &[String],
+        (name, client): (String, Client),
+    ) -> Result<Self, Failure> {
+        let cluster = Some(Box::new(Self::cluster(servers, urls)?));
+        Ok(Self { cluster, ..Self::new(name, Place::Server(Box::new(client))) })
+    }
+
+    /// The masters that this server of a cluster names: what to call each, and a client for it.
+    pub(crate) async fn masters(&mut self) -> Result<Vec<(String, Client)>, NodeError> {
+        let slots = self.query(redis::cmd("CLUSTER").arg("SLOTS")).await?;
+        let nodes = match self.query::<String>(redis::cmd("CLUSTER").arg("NODES")).await {
+            // Then it is not known which masters have no slots.
+            Err(error) if is_refusal(&error) => String::new(),
+            nodes => nodes?,
+        };
+        match &self.place {
+            Place::Server(client) => operator::cluster_masters(&slots, &nodes, client),
+            Place::Sentinel { .. } | Place::Cluster { .. } => Ok(Vec::new()),
         }
-        Err(Failure::unavailable(errors.join("; ")))
     }
 
     /// Does this server have all locks? One of a cluster has a part of them, and a sentinel none.
@@ -204,6 +212,10 @@ impl Node {
         self.cluster.is_some() || matches!(self.place, Place::Cluster { .. })
     }
 
+    pub(crate) fn is_of_sentinels(&self) -> bool {
+        matches!(self.place, Place::Sentinel { .. })
+    }
+
     /// Subscribes to a channel for a moment, over a connection of its own.
     pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<(), NodeError> {
         let asked = async { self.place.listen().await?.subscribe(channel).await };
@@ -218,10 +230,32 @@ impl Node {
     }
 
     async fn connected(&mut self) -> RedisResult<&mut Connection> {
+        if self.connection.is_some() && self.was_replaced().await {
+            self.connection = None;
+        }
         if self.connection.is_none() {
-            self.connection = Some(self.place.connect().await?);
+            let (connection, address) = self.place.connect().await?;
+            self.connection = Some(connection);
+            self.named = address.map(|address| (address, Instant::now()));
         }
         self.connection.as_mut().ok_or_else(no_reply)
+    }
+
+    /// Do the sentinels name another master by now? A connection to the former one may stay for as
+    /// long as that is cut off from them.
+    async fn was_replaced(&mut self) -> bool {
+        let (Place::Sentinel { urls, master }, Some((leads_to, asked))) =
+            (&self.place, &mut self.named)
+        else {
+            return false;
+        };
+        if asked.elapsed() < NAMED {
+            return false;
+        }
+        let named = watched(urls, master).await;
+        *asked = Instant::now();
+        // Where they do not answer, the connection is as good as it was.
+        named.is_ok_and(|named| named.get_connection_info().addr() != leads_to)
     }
 
     fn told<T>(&mut self, outcome: RedisResult<T>) -> Result<T, NodeError> {
@@ -239,19 +273,22 @@ impl Node {
 }
 
 impl Place {
-    async fn connect(&self) -> RedisResult<Connection> {
+    /// Returns also where the connection leads, unless that is a whole cluster.
+    async fn connect(&self) -> RedisResult<(Connection, Option<ConnectionAddr>)> {
         let settings = AsyncConnectionConfig::new()
             .set_response_timeout(Some(LIMIT))
             .set_connection_timeout(Some(LIMIT));
         let client = match self {
             Self::Cluster { client, .. } => {
-                return client.get_async_connection().await.map(Connection::Cluster);
+                let connection = WholeCluster::connect(client).await?;
+                return Ok((Connection::Cluster(connection), None));
             }
             Self::Server(client) => (**client).clone(),
             Self::Sentinel { urls, master } => watched(urls, master).await?,
         };
         let connection = client.get_multiplexed_async_connection_with_config(&settings).await?;
-        Ok(Connection::Server(connection))
+        let address = client.get_connection_info().addr().clone();
+        Ok((Connection::Server(connection), Some(address)))
     }
 
     /// A connection that listens; in a cluster, to the first server that answers.
@@ -273,6 +310,11 @@ impl Place {
             }
         }
     }
+}
+
+/// Does a server refuse a question? It may be a proxy that knows only those of clients.
+fn is_refusal(error: &NodeError) -> bool {
+    matches!(error.kind(), NodeErrorKind::NoPermission | NodeErrorKind::Refused)
 }
 
 /// The master that sentinels name now.

@@ -10,7 +10,7 @@ use redlock::NodeError;
 use redlock::deadpool_redis::redis;
 
 use crate::args::ReleaseArgs;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, told};
 use crate::holder::{Holder, Kind, Owner};
 use crate::ls::time_left_unless_renewed;
 use crate::node::Node;
@@ -69,7 +69,7 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
 /// Takes a lock from some of those who have it, and says of each what has happened. After an error
 /// of the servers the others are left alone; if nobody reads what is said, the others follow.
 async fn take_from_all(
-    survey: &mut Survey,
+    survey: &mut Survey<'_>,
     name: &str,
     holder: &Holder,
     owners: &[&Owner],
@@ -155,7 +155,7 @@ fn is_confirmed(key: &str, holder: &Holder, owners: &[&Owner]) -> Result<bool, F
 /// Releases the lock on every server where this owner has it, by whichever of its values.
 /// `value`: what stands in the lock.
 async fn take_away(
-    survey: &mut Survey,
+    survey: &mut Survey<'_>,
     name: &str,
     kind: Kind,
     value: &OwnerValue,
@@ -191,15 +191,15 @@ async fn take_away(
             Ok(2) => done.push(Done::HandedOver),
             Ok(1) => done.push(Done::Released),
             Ok(_) => done.push(Done::LeftAlone),
-            Err(error) => errors.push(error.to_string()),
+            Err(error) => errors.push(told(&error)),
         }
     }
     // These may have it still, and make a majority.
     if errors.len() > of / 2 {
         if !done.is_empty() {
             let name = plain(name);
-            let told = format!("lock `{name}` may be held still: {} of {of} servers", errors.len());
-            errors.push(format!("{told} were not told to release it"));
+            let still = format!("lock `{name}` may be held still: {} of {of}", errors.len());
+            errors.push(format!("{still} servers were not told to release it"));
         }
         return Err(Failure::unavailable(errors.join("\nredlock: ")));
     }

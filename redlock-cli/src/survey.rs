@@ -9,9 +9,10 @@ use redlock::__operator::{LockKeys, lock_keys};
 use redlock::NodeError;
 use tokio::time::sleep;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, told};
 use crate::holder::{Holder, Record};
 use crate::locks::{self, Details};
+use crate::masters::Masters;
 use crate::node::Node;
 use crate::output::{complain, plain};
 use crate::servers::{Servers, Topology};
@@ -21,8 +22,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The servers that are asked, again and again by some commands.
 #[derive(Debug)]
-pub(crate) struct Survey {
+pub(crate) struct Survey<'a> {
     nodes: Vec<Node>,
+    /// Which servers these are, where locks are listed.
+    masters: Option<Masters<'a>>,
     prefix: String,
     voters: Voters,
 }
@@ -45,11 +48,11 @@ pub(crate) struct View {
     pub(crate) details: Result<Details, String>,
 }
 
-impl Survey {
-    /// To list locks.
-    pub(crate) async fn of_servers(servers: &Servers) -> Result<Self, Failure> {
-        let nodes = Node::of_servers(servers).await?;
-        Ok(Self::new(nodes, servers))
+impl<'a> Survey<'a> {
+    /// To list locks. The servers are found at the first look.
+    pub(crate) fn of_servers(servers: &'a Servers) -> Result<Self, Failure> {
+        let masters = Some(Masters::of(servers)?);
+        Ok(Self { masters, ..Self::new(Vec::new(), servers) })
     }
 
     /// To look at single locks.
@@ -60,7 +63,7 @@ impl Survey {
     fn new(nodes: Vec<Node>, servers: &Servers) -> Self {
         let is_cluster = matches!(servers.topology, Topology::Cluster(_));
         let voters = Voters { servers: nodes.len(), is_cluster };
-        Self { nodes, prefix: servers.prefix.clone(), voters }
+        Self { nodes, masters: None, prefix: servers.prefix.clone(), voters }
     }
 
     /// The independent masters of the group.
@@ -123,6 +126,10 @@ impl Survey {
 
     /// The same, with the errors of single servers.
     pub(crate) async fn list_quietly(&mut self, pattern: &str) -> Result<Listed, Failure> {
+        if let Some(masters) = &mut self.masters {
+            masters.find(&mut self.nodes).await?;
+            self.voters.servers = self.nodes.len();
+        }
         let mut answers: Vec<BTreeMap<String, Record>> = Vec::new();
         let mut errors = Vec::new();
         let prefix = self.prefix.clone();
@@ -133,14 +140,17 @@ impl Survey {
             }
             locks::list(node, &prefix, pattern).await
         };
-        let told = self.ask(PATIENCE, list).await;
+        let listed = self.ask(PATIENCE, list).await;
         let now = Instant::now();
         let held = |(name, record): (String, Record)| Some((name, record.at(now)?));
-        for answer in told {
+        for answer in listed {
             match answer {
                 Ok(found) => answers.push(found.into_iter().filter_map(held).collect()),
-                Err(error) => errors.push(error.to_string()),
+                Err(error) => errors.push(told(&error)),
             }
+        }
+        if let Some(masters) = self.masters.as_mut().filter(|_| !errors.is_empty()) {
+            masters.doubt();
         }
         self.voters.check_enough(answers.len(), &errors)?;
         let of = self.masters();
@@ -160,8 +170,8 @@ impl Survey {
         name: &str,
     ) -> Result<(Option<Holder>, Vec<View>), Failure> {
         let keys = self.keys(name)?;
-        let told = self.ask(PATIENCE, async |node| locks::details(node, &keys).await).await;
-        let views = self.nodes.iter().zip(told).map(|(node, told)| View::new(node, told));
+        let found = self.ask(PATIENCE, async |node| locks::details(node, &keys).await).await;
+        let views = self.nodes.iter().zip(found).map(|(node, found)| View::new(node, found));
         self.voters.holder(views.collect())
     }
 }
@@ -169,8 +179,8 @@ impl Survey {
 impl View {
     /// One lock on one server.
     pub(crate) async fn of(node: &mut Node, keys: &LockKeys) -> Self {
-        let told = locks::details(node, keys).await;
-        Self::new(node, told)
+        let details = locks::details(node, keys).await;
+        Self::new(node, details)
     }
 
     /// Does the server keep from this user who shares the lock?
@@ -179,8 +189,8 @@ impl View {
         record.is_some_and(|record| record.hides_members)
     }
 
-    fn new(node: &Node, told: Result<Details, NodeError>) -> Self {
-        let details = told.map_err(|error| error.to_string());
+    fn new(node: &Node, details: Result<Details, NodeError>) -> Self {
+        let details = details.map_err(|error| told(&error));
         Self { node: node.name().to_owned(), details }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) async fn top(args: &TopArgs, servers: &Servers) -> Result<End, Failur
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval is too short; 100ms is the shortest"));
     }
-    let mut survey = Survey::of_servers(servers).await?;
+    let mut survey = Survey::of_servers(servers)?;
     // The first look comes before the screen is taken, so that its error can be read.
     let mut board = Board::default();
     board.update(&survey.list(&args.pattern).await?, Instant::now());
@@ -57,7 +57,7 @@ pub(crate) async fn top(args: &TopArgs, servers: &Servers) -> Result<End, Failur
 /// Goes on until a person or a signal ends it.
 async fn show(
     terminal: &mut DefaultTerminal,
-    survey: &mut Survey,
+    survey: &mut Survey<'_>,
     board: &mut Board,
     signals: &mut Signals,
     args: &TopArgs,

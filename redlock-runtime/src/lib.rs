@@ -75,7 +75,9 @@ pub mod __operator {
         shared_release_script, shown_permits, shown_readers, tls, watched_master,
     };
     #[cfg(feature = "cluster")]
-    pub use crate::backend::operator::{cluster_masters, explain_in_cluster, is_elsewhere};
+    pub use crate::backend::operator::{
+        WholeCluster, cluster_masters, explain_in_cluster, is_elsewhere,
+    };
 
     /// Can the keys of locks begin with this?
     pub fn check_prefix(prefix: &str) -> Result<(), crate::LockError> {

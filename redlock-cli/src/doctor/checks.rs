@@ -8,21 +8,22 @@ use super::finding::Report;
 use super::server::Known;
 use super::sheet::Sheet;
 use super::{rights, server};
-use crate::failure::{Failure, UNAVAILABLE, in_own_words};
-use crate::node::Node;
+use crate::failure::{Failure, UNAVAILABLE, in_own_words, told};
+use crate::masters::Masters;
 use crate::servers::{Servers, Topology};
 
 /// Prints the findings about each place as soon as they are there.
 pub(super) async fn all(servers: &Servers, sheet: &mut Sheet) -> Result<(), Failure> {
-    let nodes = match Node::of_servers(servers).await {
+    let mut nodes = Vec::new();
+    match Masters::of(servers)?.find(&mut nodes).await {
         // A cluster of which no server answers.
         Err(error) if error.code == UNAVAILABLE => {
             let mut report = Report::of_all("the cluster");
             report.bad("reachable", error.message);
             return Ok(sheet.print(&mut report)?);
         }
-        nodes => nodes?,
-    };
+        found => found?,
+    }
     let mut known = Vec::new();
     for mut node in nodes {
         let mut report = Report::of(node.name());
@@ -90,7 +91,7 @@ async fn try_lock(servers: &Servers, report: &mut Report) -> Vec<Report> {
                     report.doubtful("vote", error.message());
                     without_vote.push(report);
                 }
-                Some(error) if is_cluster(servers) => report.bad("slots", error.to_string()),
+                Some(error) if is_cluster(servers) => report.bad("slots", told(error)),
                 _ => {}
             }
         }

@@ -252,6 +252,7 @@ fn commands_of_cluster() -> Vec<(&'static str, Need, Cmd)> {
 /// A lock that nobody else uses.
 pub(super) fn random_name() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        ("+cluster|nodes", Need::Operator, command(&["CLUSTER", "NODES"])),
     format!("redlock-doctor-{}-{}", std::process::id(), now.as_nanos())
 }
 

@@ -9,6 +9,7 @@ use redlock::deadpool_redis::redis;
 use super::finding::Report;
 use crate::duration;
 use crate::node::Node;
+use crate::failure::told;
 use crate::servers::Topology;
 
 /// So many round trips are measured; the one in the middle counts.
@@ -79,7 +80,7 @@ async fn reach(node: &mut Node, topology: &Topology, report: &mut Report) -> boo
             _ => String::new(),
         };
         if mode(Info(&info), topology, report) {
-            report.bad("reachable", error.to_string());
+            report.bad("reachable", told(&error));
         }
         return false;
     }

@@ -1,6 +1,8 @@
 //! The tool as a person uses it: real servers, real children, exit codes.
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 
+#[cfg(target_os = "linux")]
+mod cluster_changes;
 mod doctor;
 mod operators;
 mod operators_kinds;

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
-use fault_kit::{Server, eventually, unique_prefix};
+use fault_kit::proxy::{Then, command};
+use fault_kit::{Cluster, Proxy, Server, eventually, secs, unique_prefix};
 
 use crate::support::{SOON, ended, full_pipe, run, tool};
 
@@ -137,4 +138,23 @@ async fn a_group_without_an_expiry() {
     assert_eq!(released.code, 0, "{released:?}");
     assert_eq!(released.stdout.lines().count(), 3, "{released:?}");
     assert_eq!(raw.int(&["EXISTS", &lock]).await, 0, "{released:?}");
+}
+
+/// A second release would find that nobody has the lock any more.
+#[tokio::test]
+async fn a_release_in_a_cluster_whose_answer_is_lost() {
+    let (cluster, proxies) = Cluster::start_behind_proxies(secs(30), &[]).await;
+    let raw = cluster.raw();
+    raw.cmd(&["SET", "lock:k", "web-3:x", "PX", "600000"]).await;
+    let master = cluster.master_of("lock:k").await.port();
+    let at = cluster.nodes().iter().position(|node| node.port() == master).unwrap();
+    proxies[at].when(command(&["EVAL"]), Then::CutReply);
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let args = ["--cluster", "release", "--force", "-y", "k"];
+    let released = ended(tool(&urls.join(","), &args).spawn().unwrap()).await;
+    assert_eq!(released.code, 69, "{released:?}");
+    let told = "it is not confirmed that lock `k` was taken from web-3:x";
+    assert!(released.stderr.contains(told), "{released:?}");
+    assert_eq!(proxies.iter().map(|proxy| proxy.count("EVAL")).sum::<usize>(), 1);
+    assert_eq!(raw.get("lock:k").await, None, "it was taken away");
 }

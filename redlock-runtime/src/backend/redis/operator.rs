@@ -1,16 +1,24 @@
 //! What the commands of `redlock-cli` need to know of the protocol, of errors and of settings.
 
+#[cfg(feature = "cluster")]
+use std::fmt;
 use std::num::NonZeroU32;
 
+#[cfg(feature = "cluster")]
+use deadpool_redis::cluster::ClusterClient;
+#[cfg(feature = "cluster")]
+use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Client, RedisError, TlsCertificates};
 #[cfg(feature = "cluster")]
-use deadpool_redis::redis::{ConnectionInfo, Value};
+use deadpool_redis::redis::{Cmd, ConnectionInfo, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::commands::Script;
 use super::commands::exclusive::{self, release};
 use super::commands::shared::{self, release as shared_release, words};
 use super::connection::{address, diagnose};
 use super::health::{info, startup_check};
+#[cfg(feature = "cluster")]
+use super::topology::cluster_connection::ShardsConnection;
 #[cfg(feature = "cluster")]
 use super::topology::masters;
 use super::topology::sentinel::Sentinels;
@@ -146,16 +154,64 @@ pub fn is_elsewhere(error: &RedisError) -> bool {
     masters::is_elsewhere(error)
 }
 
-/// The masters that the server of `seed` names in its answer to `CLUSTER SLOTS`: what a message may
-/// call each, and a client for it. An error: not all of them can be asked.
+/// A connection to a whole cluster, on which a script leaves once, unless it was refused. The
+/// client library would send it again after a lost answer, and the answer to the second one says
+/// nothing about the first one. The error that comes in its place says that the outcome is unknown.
 #[cfg(feature = "cluster")]
-pub fn cluster_masters(slots: &Value, seed: &Client) -> Result<Vec<(String, Client)>, NodeError> {
+#[derive(Clone)]
+pub struct WholeCluster(ShardsConnection);
+
+#[cfg(feature = "cluster")]
+impl WholeCluster {
+    /// Connects with the settings of this client.
+    pub async fn connect(client: &ClusterClient) -> RedisResult<Self> {
+        let connection = client.get_async_generic_connection().await?;
+        Ok(Self(ShardsConnection::Own(connection)))
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl fmt::Debug for WholeCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WholeCluster").finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl ConnectionLike for WholeCluster {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(command)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+/// The masters that the server of `seed` names in its answers to `CLUSTER SLOTS` and, where they
+/// have no slots yet, to `CLUSTER NODES`: what a message may call each, and a client for it. An
+/// error: not all of them can be asked.
+#[cfg(feature = "cluster")]
+pub fn cluster_masters(
+    slots: &Value,
+    nodes: &str,
+    seed: &Client,
+) -> Result<Vec<(String, Client)>, NodeError> {
     let client = |info: ConnectionInfo| {
         let name = address::name(&info);
         let client = Client::open(info).map_err(|error| explain(&name, &error))?;
         Ok((name, client))
     };
-    let infos = masters::named(slots, seed.get_connection_info())?;
+    let infos = masters::named(slots, nodes, seed.get_connection_info())?;
     infos.into_iter().map(client).collect()
 }
 

@@ -18,6 +18,8 @@ use tokio::time::{Instant, timeout};
 use super::heard::Heard;
 use super::majority;
 #[cfg(all(feature = "tls", feature = "sentinel"))]
+use super::slotless::slotless;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
 use super::slots::without_address;
 use super::slots::{Address, Master, View, parse};
 #[cfg(all(feature = "tls", feature = "sentinel"))]
@@ -259,10 +261,12 @@ async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
     redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
 }
 
-/// The masters that `seed` names in its answer to CLUSTER SLOTS, each connected to as the seed is.
+/// The masters that `seed` names in its answers to CLUSTER SLOTS and CLUSTER NODES, each connected
+/// to as the seed is.
 #[cfg(all(feature = "tls", feature = "sentinel"))]
 pub(crate) fn named(
     slots: &Value,
+    nodes: &str,
     seed: &ConnectionInfo,
 ) -> Result<Vec<ConnectionInfo>, NodeError> {
     let View { masters, unnamed, .. } = parse(slots, host(seed.addr()));
@@ -270,8 +274,10 @@ pub(crate) fn named(
         Some(slots) => without_address(slots),
         None if masters.is_empty() => "it names no master in `CLUSTER SLOTS`".to_owned(),
         None => {
-            let at = |one: Master| seed.clone().set_addr(place(seed.addr(), &one.address));
-            return Ok(masters.into_iter().map(at).collect());
+            let slotless = slotless(nodes, &masters, host(seed.addr()));
+            let addresses = masters.into_iter().map(|one| one.address).chain(slotless);
+            let at = |address| seed.clone().set_addr(place(seed.addr(), &address));
+            return Ok(addresses.map(at).collect());
         }
     };
     let error = NodeError::new(&address::name(seed), NodeErrorKind::Cluster, unknown);
@@ -364,7 +370,7 @@ mod tests {
             });
             let masters: Vec<String> = masters.collect();
             let slots = value(&format!("*{}\r\n{}", masters.len(), masters.join("\r\n"))).unwrap();
-            let named = named(&slots, &address::parse(url, None).unwrap());
+            let named = named(&slots, "", &address::parse(url, None).unwrap());
             named.map(|masters| masters.iter().map(address::name).collect::<Vec<_>>())
         };
         let secure = of("rediss://u:p@a:1", &[bulk("::1"), bulk("b"), bulk("::1")]).unwrap();

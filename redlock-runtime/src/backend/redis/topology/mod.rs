@@ -3,7 +3,7 @@
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 #[cfg(feature = "cluster")]
-mod cluster_connection;
+pub(crate) mod cluster_connection;
 #[cfg(feature = "cluster")]
 mod cluster_health;
 #[cfg(test)]
@@ -23,6 +23,8 @@ mod sent_scripts;
 pub(crate) mod sentinel;
 #[cfg(feature = "sentinel")]
 mod sentinel_watch;
+#[cfg(all(feature = "cluster", feature = "tls", feature = "sentinel"))]
+mod slotless;
 #[cfg(feature = "cluster")]
 mod slots;
 
