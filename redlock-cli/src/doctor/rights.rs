@@ -57,8 +57,14 @@ pub(super) async fn check(node: &mut Node, prefix: &str, report: &mut Report) {
 /// would be waited for as long.
 async fn missing(node: &mut Node, keys: &LockKeys) -> Result<Vec<Word>, NodeError> {
     let mut missing = missing_for_scripts(node).await?;
-    let of_cluster = if node.is_of_cluster() { commands_of_cluster() } else { Vec::new() };
-    for (word, need, command) in commands(keys).into_iter().chain(of_cluster) {
+    let of_topology = if node.is_of_cluster() {
+        commands_of_cluster()
+    } else if node.is_of_sentinels() {
+        commands_of_sentinels()
+    } else {
+        Vec::new()
+    };
+    for (word, need, command) in commands(keys).into_iter().chain(of_topology) {
         if is_refused(node, &command).await? {
             missing.push((word.into(), need));
         }
@@ -246,13 +252,19 @@ fn commands_of_cluster() -> Vec<(&'static str, Need, Cmd)> {
     vec![
         ("+asking", Need::Moves, command(&["ASKING"])),
         ("+ping", Need::Effort, command(&["PING"])),
+        ("+cluster|nodes", Need::Operator, command(&["CLUSTER", "NODES"])),
     ]
+}
+
+/// The same for a master that sentinels watch: it is asked whether it is one. Where it may not say
+/// so, `INFO` does.
+fn commands_of_sentinels() -> Vec<(&'static str, Need, Cmd)> {
+    vec![("+role", Need::Effort, command(&["ROLE"]))]
 }
 
 /// A lock that nobody else uses.
 pub(super) fn random_name() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        ("+cluster|nodes", Need::Operator, command(&["CLUSTER", "NODES"])),
     format!("redlock-doctor-{}-{}", std::process::id(), now.as_nanos())
 }
 

@@ -22,7 +22,7 @@ fn finding(doctor: &Ended, check: &str) -> (String, String) {
 }
 
 /// A user of docs/security.md, as a line of an ACL file without its first word.
-fn documented(block: &str) -> String {
+pub fn documented(block: &str) -> String {
     let document = include_str!("../../../docs/security.md");
     let (_, rest) = document.split_once(&format!("```{block}\nuser ")).unwrap();
     rest.lines().next().unwrap().replace("PASSWORD", "secret")

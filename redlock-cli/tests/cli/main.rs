@@ -19,6 +19,7 @@ mod run_orphans;
 mod run_signals;
 #[cfg(target_os = "linux")]
 mod run_terminal;
+mod sentinel_changes;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;
