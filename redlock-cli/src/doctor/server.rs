@@ -1,5 +1,6 @@
 //! What one server says of itself.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use redlock::__operator::info_field;
@@ -8,8 +9,8 @@ use redlock::deadpool_redis::redis;
 
 use super::finding::Report;
 use crate::duration;
-use crate::node::Node;
 use crate::failure::told;
+use crate::node::Node;
 use crate::servers::Topology;
 
 /// So many round trips are measured; the one in the middle counts.
@@ -230,8 +231,9 @@ async fn persistence(node: &mut Node, info: Info<'_>, topology: &Topology, repor
         return report.doubtful(WHAT, format!("no append-only file; {advice}"));
     }
     let asked = node.query(redis::cmd("CONFIG").arg("GET").arg("appendfsync")).await;
-    let found: Vec<String> = asked.unwrap_or_default();
-    match found.get(1).map(String::as_str) {
+    // RESP3 has a map for settings.
+    let found: HashMap<String, String> = asked.unwrap_or_default();
+    match found.get("appendfsync").map(String::as_str) {
         Some("always") => report.good(WHAT, "appendfsync always"),
         Some(fsync) => report.doubtful(WHAT, format!("appendfsync {fsync}; {advice}")),
         None => report.doubtful(

@@ -54,6 +54,18 @@ async fn a_good_server() {
     assert_eq!(server.raw().keys("*doctor*").await, [""; 0]);
 }
 
+/// The settings of a server come in another form by that protocol. Servers know it from Redis 6 on.
+#[tokio::test]
+async fn a_good_server_by_resp3() {
+    let server = Server::builder().append_only("always").start().await;
+    if server.raw().major_version().await < 6 {
+        return;
+    }
+    let url = format!("{}?protocol=resp3", server.url());
+    let doctor = ended(tool(&url, &["doctor", "--json"]).spawn().unwrap()).await;
+    assert_eq!(not_good(&doctor), [Value::Null; 0], "{doctor:?}");
+}
+
 #[tokio::test]
 async fn a_server_that_evicts_and_forgets() {
     let server =
