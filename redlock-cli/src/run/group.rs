@@ -11,6 +11,7 @@ use rustix::process::{
 };
 
 use super::{gate, program};
+use crate::ending::End;
 use crate::failure;
 
 /// A process group of its own; its leader is the command.
@@ -36,6 +37,17 @@ impl Exit {
         match self {
             Self::Code(code) => code,
             Self::Signal(number) => failure::of_signal(number),
+        }
+    }
+
+    /// How redlock ends after its command. A signal ends both if redlock got it, and also if the
+    /// terminal sent it to the command, which had the keyboard.
+    pub(super) fn to_end(self, had_terminal: bool, asked_to_end: &[Signal]) -> End {
+        let Self::Signal(number) = self else { return End::Code(self.code()) };
+        match Signal::from_named_raw(number) {
+            Some(signal @ (Signal::INT | Signal::QUIT)) if had_terminal => End::SignalOfJob(signal),
+            Some(signal) if asked_to_end.contains(&signal) => End::Signal(signal),
+            _ => End::Code(self.code()),
         }
     }
 }
@@ -177,6 +189,19 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         assert!(is_alive && is_gone);
+    }
+
+    #[test]
+    fn a_signal_ends_both_if_it_was_for_both() {
+        let exit = |signal: Signal| Exit::Signal(signal.as_raw());
+        let (int, term) = (Signal::INT, Signal::TERM);
+        assert_eq!(Exit::Code(130).to_end(true, &[int]), End::Code(130));
+        assert_eq!(exit(int).to_end(true, &[]), End::SignalOfJob(int));
+        assert_eq!(exit(int).to_end(false, &[]), End::Code(130));
+        assert_eq!(exit(int).to_end(false, &[term, int]), End::Signal(int));
+        assert_eq!(exit(term).to_end(true, &[]), End::Code(143));
+        assert_eq!(exit(term).to_end(true, &[term]), End::Signal(term));
+        assert_eq!(exit(Signal::KILL).to_end(true, &[term]), End::Code(137));
     }
 
     #[test]

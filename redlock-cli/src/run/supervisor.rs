@@ -59,6 +59,8 @@ pub(super) struct Phase {
     /// When what the command left behind is sent SIGTERM.
     rest: Option<Moment>,
     is_rest_told: bool,
+    /// How often the command has waited for a terminal that nothing could give it.
+    waits_without_shell: usize,
     /// The signals that asked this process to end, and were passed on.
     asked_to_end: Vec<Signal>,
     messages: Messages,
@@ -103,7 +105,7 @@ impl Supervisor<'_> {
         self.phase.messages.say(PATIENCE);
         self.watchdog.end();
         let exit = self.group.exit().unwrap_or(Exit::Code(0));
-        let end = end_after(exit, had_terminal, &self.phase.asked_to_end);
+        let end = exit.to_end(had_terminal, &self.phase.asked_to_end);
         Ok(Outcome { end, is_lost: self.phase.is_lost })
     }
 
@@ -314,13 +316,29 @@ impl Supervisor<'_> {
         let was_suspended = terminal::suspend();
         // It may be long after that. Without its lock the command must not go on.
         self.look();
-        if self.phase.killed.is_some() || wants_terminal && !was_suspended {
+        if self.phase.killed.is_some() {
             return;
+        }
+        if wants_terminal && !was_suspended {
+            return self.end_without_shell();
         }
         if self.terminal.is_ours() && (had_terminal || wants_terminal) {
             self.terminal.give(self.group.id());
         }
         self.signal(Signal::CONT);
+    }
+
+    /// The command waits for the terminal, and nothing could continue it: it would stand still for
+    /// ever, under its lock.
+    fn end_without_shell(&mut self) {
+        let (signal, name) = terminal::signal_without_shell(self.phase.waits_without_shell);
+        self.phase.waits_without_shell += 1;
+        self.signal(signal);
+        self.signal(Signal::CONT);
+        self.phase.messages.tell(format!(
+            "the command waits for the terminal, and no shell is left that could give it one; it \
+             gets {name}"
+        ));
     }
 
     fn received(&mut self, signal: Signal) {
@@ -353,34 +371,5 @@ impl Supervisor<'_> {
                 signal.as_raw()
             ));
         }
-    }
-}
-
-/// How this process ends after its command. A signal ends both if this process got it, and also if
-/// the terminal sent it to the command, which had the keyboard.
-fn end_after(exit: Exit, had_terminal: bool, asked_to_end: &[Signal]) -> End {
-    let Exit::Signal(number) = exit else { return End::Code(exit.code()) };
-    match Signal::from_named_raw(number) {
-        Some(signal @ (Signal::INT | Signal::QUIT)) if had_terminal => End::SignalOfJob(signal),
-        Some(signal) if asked_to_end.contains(&signal) => End::Signal(signal),
-        _ => End::Code(exit.code()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_signal_ends_both_if_it_was_for_both() {
-        let exit = |signal: Signal| Exit::Signal(signal.as_raw());
-        let (int, term) = (Signal::INT, Signal::TERM);
-        assert_eq!(end_after(Exit::Code(130), true, &[int]), End::Code(130));
-        assert_eq!(end_after(exit(int), true, &[]), End::SignalOfJob(int));
-        assert_eq!(end_after(exit(int), false, &[]), End::Code(130));
-        assert_eq!(end_after(exit(int), false, &[term, int]), End::Signal(int));
-        assert_eq!(end_after(exit(term), true, &[]), End::Code(143));
-        assert_eq!(end_after(exit(term), true, &[term]), End::Signal(term));
-        assert_eq!(end_after(exit(Signal::KILL), true, &[term]), End::Code(137));
     }
 }

@@ -75,6 +75,16 @@ impl Terminal {
     }
 }
 
+/// The signal for a command that waits for the terminal where no shell is left that could give it
+/// one, as it has done before so often: first that of the kernel for a job whose shell has ended.
+pub(super) fn signal_without_shell(times: usize) -> (Signal, &'static str) {
+    match times {
+        0 => (Signal::HUP, "SIGHUP"),
+        1 => (Signal::TERM, "SIGTERM"),
+        _ => (Signal::KILL, "SIGKILL"),
+    }
+}
+
 /// This thread may write to the terminal, and pass it on, while another job has it: SIGTTOU would
 /// stop the process.
 pub(super) fn use_from_background() {

@@ -79,6 +79,35 @@ async fn the_terminal_is_taken_back_after_a_shell_that_was_killed_with_its_job()
     assert_eq!(terminal.ended_by().await, None);
 }
 
+/// A shell starts redlock, and is gone when the command asks for the terminal, which another job
+/// has: nothing would continue it.
+#[tokio::test]
+async fn a_command_that_wants_the_terminal_after_its_shell_has_ended() {
+    let server = Server::shared().await;
+    let until = |file: &str| format!("until [ -e {file} ]; do sleep 0.02; done");
+    let read = format!("{}; read line </dev/tty; echo read >read", until("go"));
+    for (ignores, signals) in [
+        ("", &["SIGHUP"][..]),
+        ("HUP", &["SIGHUP", "SIGTERM"]),
+        ("HUP TERM", &["SIGHUP", "SIGTERM", "SIGKILL"]),
+    ] {
+        let (marks, key) = (Marks::new(), unique_prefix());
+        let trap = if ignores.is_empty() { String::new() } else { format!("trap '' {ignores};") };
+        std::fs::write(marks.path().join("command"), format!("{trap} {read}")).unwrap();
+        let line = format!("($0 run -k {key} -- sh command &); echo on >go; {}", until("end"));
+        let words = ["bash", "-m", "-c", &line, env!("CARGO_BIN_EXE_redlock")];
+        let mut terminal = Terminal::start(server, &marks, &words);
+        for signal in signals {
+            terminal.shows(&format!("that could give it one; it gets {signal}")).await;
+        }
+        let (raw, lock) = (server.raw(), format!("lock:{key}"));
+        eventually(SOON, || async { raw.get(&lock).await.is_none() }).await;
+        marks.make("end");
+        assert_eq!(terminal.ended_by().await, None, "{}", terminal.screen());
+        assert!(!marks.has("read"), "{}", terminal.screen());
+    }
+}
+
 /// What a process does, as the letter in the table of processes.
 fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
