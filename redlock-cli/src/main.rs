@@ -48,9 +48,7 @@ fn main() -> ExitCode {
         Err(error) => return tell(&error).into(),
     };
     // One thread: the kernel ends the command with the thread that started it.
-    let outcome = runtime::on_this_thread()
-        .map_err(Failure::from)
-        .and_then(|runtime| runtime.block_on(execute(cli)));
+    let outcome = runtime::block_on(execute(cli)).map_err(Failure::from).flatten();
     let end = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             complain(&failure.message);

@@ -151,8 +151,7 @@ fn parse(line: &str) -> Option<Order> {
 
 /// The watchdog's own life, until its exit code.
 pub(super) fn watch() -> u8 {
-    let runtime = runtime::on_this_thread();
-    match runtime.and_then(|runtime| runtime.block_on(obey())) {
+    match runtime::block_on(obey()).flatten() {
         Ok(()) => 0,
         Err(error) => {
             complain(&format!("the watchdog failed: {error}"));
