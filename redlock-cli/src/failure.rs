@@ -73,8 +73,19 @@ impl From<LockError> for Failure {
 }
 
 /// What the library advises to call in a program, and what there is on a command line instead.
-const OWN_WORDS: [(&str, &str); 5] = [
+const OWN_WORDS: [(&str, &str); 8] = [
     ("leave it out: options are set on the builder", "leave it out"),
+    (
+        "`Tls` adds a private CA and a client certificate",
+        "REDLOCK_TLS_CA names a private CA, REDLOCK_TLS_CERT and REDLOCK_TLS_KEY a client \
+         certificate",
+    ),
+    ("`Tls` adds a private CA", "REDLOCK_TLS_CA names a private CA"),
+    (
+        "though `tls` is set; write `rediss://`, or leave `tls` out",
+        "though REDLOCK_TLS_CA, REDLOCK_TLS_CERT or REDLOCK_TLS_KEY is set; write `rediss://`, or \
+         leave them out",
+    ),
     ("on the builder they are `.urls([..])`", "`--url` is there once for each"),
     ("; `restart_guard(false)` is for servers that lose nothing", ""),
     (" (or build the client without the guard: `restart_guard(false)`)", ""),
@@ -84,6 +95,11 @@ const OWN_WORDS: [(&str, &str); 5] = [
 /// A message of the library, without advice that only a program can follow.
 pub(crate) fn in_own_words(message: &str) -> String {
     OWN_WORDS.iter().fold(message.to_owned(), |told, (theirs, own)| told.replace(theirs, own))
+}
+
+/// The error of a server, as it is printed.
+pub(crate) fn told(error: &NodeError) -> String {
+    in_own_words(&error.to_string())
 }
 
 impl From<std::io::Error> for Failure {
@@ -97,11 +113,6 @@ impl From<std::io::Error> for Failure {
         let advice = if is_lack { "; raise the limit of open files (`ulimit -n`)" } else { "" };
         Self::new(SYSTEM, message + advice)
     }
-/// The error of a server, as it is printed.
-pub(crate) fn told(error: &NodeError) -> String {
-    in_own_words(&error.to_string())
-}
-
 }
 
 #[cfg(test)]

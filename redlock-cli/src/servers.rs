@@ -241,12 +241,16 @@ mod tests {
 
     #[test]
     fn advice_can_be_followed_on_a_command_line() {
-        for (url, advice) in [
-            ("redis://h?timeout=5", "leave it out"),
-            ("redis://a redis://b", "`--url` is there once for each"),
+        let tls = Tls::new();
+        for (url, tls, advice) in [
+            ("redis://h?timeout=5", None, "leave it out"),
+            ("redis://a redis://b", None, "`--url` is there once for each"),
+            ("redis://h?ssl=true", None, "and REDLOCK_TLS_CA names a private CA"),
+            ("redis://h", Some(&tls), "though REDLOCK_TLS_CA, REDLOCK_TLS_CERT or"),
         ] {
-            let told = server_at("URL 1", url, None).unwrap_err().message;
+            let told = server_at("URL 1", url, tls).unwrap_err().message;
             assert!(told.contains(advice) && !told.contains("builder"), "{told}");
+            assert!(!told.to_lowercase().contains("`tls`"), "{told}");
         }
     }
 

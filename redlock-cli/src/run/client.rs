@@ -8,7 +8,7 @@ use redlock::{LockError, NodeErrorKind, Redlock, Wait};
 use tokio::time::sleep;
 
 use crate::args::RunArgs;
-use crate::failure::lacks_descriptors;
+use crate::failure::{in_own_words, lacks_descriptors};
 use crate::output::complain;
 use crate::servers::{Servers, Topology};
 
@@ -38,6 +38,7 @@ pub(super) async fn client(
             Err(error) => error,
         };
         if wait == Wait::Forever && !replace(&mut is_told, true) {
+            let error = in_own_words(&error.to_string());
             complain(&format!("{error}; this waits for it without end"));
         }
         sleep(if let Wait::AtMost(left) = rest { PAUSE.min(left) } else { PAUSE }).await;

@@ -22,7 +22,7 @@ use super::watchdog::Watchdog;
 use crate::args::RunArgs;
 use crate::duration::show;
 use crate::ending::End;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, in_own_words};
 use crate::output::complain;
 use crate::servers::Servers;
 use crate::signals::{Signals, is_ending};
@@ -221,7 +221,7 @@ async fn release(guard: LockGuard) -> bool {
         Ok(_) => return false,
         // Whether another process had the lock since its last renewal, no server has told.
         Err(error) => {
-            complain(&error.to_string());
+            complain(&in_own_words(&error.to_string()));
             has_run_out = false;
             unknown
         }

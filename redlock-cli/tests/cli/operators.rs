@@ -1,5 +1,8 @@
 //! `ls`, `show`, `watch`, `top` and `release`.
 
+use std::io::Write;
+use std::net::TcpListener;
+
 use fault_kit::{Server, eventually, unique_prefix, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -233,6 +236,26 @@ async fn a_server_that_is_away_is_no_lock_that_is_free() {
         let ended = ended(tool("redis://127.0.0.1:1", command).spawn().unwrap()).await;
         assert_eq!(ended.code, 69, "{command:?}: {ended:?}");
         assert!(ended.stderr.contains("redis://127.0.0.1:1: Connection refused"), "{ended:?}");
+    }
+}
+
+/// What there is on a command line against the commonest error.
+#[tokio::test]
+async fn a_server_without_tls_is_told_as_such() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("rediss://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut sockets = Vec::new();
+        for socket in listener.incoming() {
+            sockets.push(socket.unwrap());
+            sockets.last_mut().unwrap().write_all(b"-ERR no TLS\r\n").unwrap();
+        }
+    });
+    for command in [&["ls"][..], &["show", "k"], &["watch", "k"], &["release", "--force", "k"]] {
+        let ended = ended(tool(&url, command).spawn().unwrap()).await;
+        let is_told = ended.stderr.contains("REDLOCK_TLS_CA names a private CA");
+        assert!(ended.code == 69 && is_told, "{command:?}: {ended:?}");
+        assert!(!ended.stderr.contains("`Tls`"), "{ended:?}");
     }
 }
 
