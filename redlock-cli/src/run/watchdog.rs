@@ -265,8 +265,10 @@ impl Charge {
     }
 
     /// Has the command left processes in its group? If redlock stands still, those that have ended
-    /// are still in the table, and count as gone.
+    /// are still in the table, and count as gone. The others are stopped first: they must not work
+    /// on while the whole table is read.
     fn has_rest(group: Pid) -> bool {
+        let _ = kill_process_group(group, Signal::STOP);
         let id = group.as_raw_nonzero().get();
         rows().into_iter().any(|row| row.group == id && row.process.id != id && !row.is_over)
     }
@@ -275,7 +277,7 @@ impl Charge {
     async fn kill(&self, why: &str, find: impl Fn() -> BTreeSet<Process>) {
         let Some(group) = self.group else { return };
         // After the signal, those that it has ended look like those that ended by themselves.
-        let is_at_work = !self.has_seen_end || Self::has_rest(group);
+        let is_at_work = !self.is_group_empty && (!self.has_seen_end || Self::has_rest(group));
         let is_killed = !self.is_group_empty && kill_process_group(group, Signal::KILL).is_ok();
         if self.stage != Stage::Ended {
             kill_all(find).await;
@@ -305,6 +307,10 @@ async fn kill_all(find: impl Fn() -> BTreeSet<Process>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use rustix::process::{WaitOptions, waitpid};
+
     use super::*;
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -324,6 +330,13 @@ mod tests {
         assert!(!Charge::has_rest(group), "it is not reaped yet");
         let mut rest = member(&["sleep", "60"], group.as_raw_nonzero().get());
         assert!(Charge::has_rest(group));
+        let stopped = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+        let is_stopped = || waitpid(Some(Pid::from_child(&rest)), stopped).unwrap().is_some();
+        let given_up = Instant::now() + Duration::from_secs(30);
+        while !is_stopped() && Instant::now() < given_up {
+            std::thread::yield_now();
+        }
+        assert!(Instant::now() < given_up, "it works while the table is read");
         kill_process_group(group, Signal::KILL).unwrap();
         for child in [&mut leader, &mut ended, &mut rest] {
             child.wait().unwrap();
