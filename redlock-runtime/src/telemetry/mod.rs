@@ -11,6 +11,9 @@ pub(crate) use label::{LockLabels, PROGRAMMATIC};
 #[cfg(feature = "metrics")]
 mod announced;
 #[cfg(feature = "metrics")]
+mod known_outages;
+
+#[cfg(feature = "metrics")]
 mod enabled;
 #[cfg(feature = "metrics")]
 pub(crate) use enabled::*;

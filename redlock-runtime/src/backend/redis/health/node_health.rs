@@ -101,7 +101,7 @@ impl OutageLog {
             state.answers_since.get_or_insert_with(|| CLOCK.now());
             self.is_calm.store(true, Ordering::Relaxed);
         }
-        telemetry::node_up(&self.node, true);
+        telemetry::node_answers(&self.node);
     }
 
     /// A connection broke that had worked before.
@@ -155,7 +155,7 @@ impl OutageLog {
             }
             (word(outage.kind), outage.error.clone())
         };
-        telemetry::node_up(&self.node, false);
+        telemetry::outage_began(&self.node);
         let (node, client) = (&self.node, &self.client);
         tell!(
             warn,
@@ -172,10 +172,12 @@ impl OutageLog {
             let now = CLOCK.now();
             let mut state = self.state.lock();
             let outage = state.outage.get_or_insert_with(|| Outage::new(now));
-            outage.becomes_known(now);
+            let is_news = outage.becomes_known(now);
             drop(state);
             self.news.notify_one();
-            telemetry::node_up(&self.node, false);
+            if is_news {
+                telemetry::outage_began(&self.node);
+            }
         }
     }
 
@@ -217,8 +219,8 @@ impl OutageLog {
                 .take_due_report(now)
                 .then(|| (word(outage.kind), outage.error.clone(), now.since(outage.began)))
         };
-        // Another client of this process that used the node may have ended since.
-        telemetry::node_up(&self.node, false);
+        // Another client may have shown something else at the moment in which the outage began.
+        telemetry::outage_lasts(&self.node);
         let Some((what, error, lasts)) = due else { return };
         let (node, client) = (&self.node, &self.client);
         tell!(warn, node, %client, error, "{what} for {} now", seconds(lasts));
@@ -239,10 +241,10 @@ impl OutageLog {
             self.is_calm.store(true, Ordering::Relaxed);
             outage
         };
-        telemetry::node_up(&self.node, true);
         if !outage.is_reported {
-            return;
+            return telemetry::node_answers(&self.node);
         }
+        telemetry::outage_ended(&self.node);
         // Leases that were lost meanwhile are reported before the end.
         self.reports.flush();
         let lasted = outage.answers.unwrap_or(outage.began).since(outage.began);

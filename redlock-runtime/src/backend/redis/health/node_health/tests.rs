@@ -4,7 +4,12 @@ use super::*;
 use crate::clock::Clock;
 
 fn health() -> OutageLog {
-    OutageLog::new("n", "web-1".into(), Arc::new(Reports::new(Clock::Boot)), true)
+    health_of("n")
+}
+
+/// The gauge of a node shows what all logs of this name find, those of other tests, too.
+fn health_of(node: &str) -> OutageLog {
+    OutageLog::new(node, "web-1".into(), Arc::new(Reports::new(Clock::Boot)), true)
 }
 
 fn failure(kind: NodeErrorKind) -> Failure {
@@ -191,17 +196,48 @@ fn a_scrape_shows_whether_the_node_is_up() {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || {
         telemetry::describe();
-        let (health, shown) = (health(), || recorder.handle().render());
+        let (health, shown) = (health_of("scraped"), || recorder.handle().render());
         assert!(!shown().contains("redlock_node_up{"), "nothing is known");
         health.heard();
-        assert!(shown().contains("redlock_node_up{node=\"n\"} 1\n"), "{}", shown());
+        assert!(shown().contains("redlock_node_up{node=\"scraped\"} 1\n"), "{}", shown());
         health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
         health.confirm();
-        assert!(shown().contains("redlock_node_up{node=\"n\"} 0\n"), "{}", shown());
+        assert!(shown().contains("redlock_node_up{node=\"scraped\"} 0\n"), "{}", shown());
         health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
         health.end_if_over();
-        assert!(shown().contains("redlock_node_up{node=\"n\"} 1\n"), "{}", shown());
+        assert!(shown().contains("redlock_node_up{node=\"scraped\"} 1\n"), "{}", shown());
         assert!(shown().contains("# HELP redlock_node_up "), "{}", shown());
+    });
+}
+
+/// As two clients with a pool each have, whose servers are both `redis pool 0`.
+#[cfg(feature = "metrics")]
+#[test]
+fn nodes_of_one_name_are_up_while_no_client_finds_its_own_to_be_out() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        let shows = |value: &str| {
+            let shown = recorder.handle().render();
+            assert!(shown.contains(&format!("{{node=\"shared\"}} {value}\n")), "{shown}");
+        };
+        let ends = |health: &OutageLog| {
+            health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
+            health.end_if_over();
+        };
+        let (one, another) = (health_of("shared"), health_of("shared"));
+        one.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+        one.confirm();
+        another.heard();
+        shows("0");
+        another.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+        ends(&another);
+        shows("0");
+        another.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+        another.confirm();
+        ends(&one);
+        shows("0");
+        ends(&another);
+        shows("1");
     });
 }
 
@@ -213,27 +249,29 @@ fn an_outage_that_nobody_follows_any_more_is_not_shown() {
     metrics::with_local_recorder(&recorder, || {
         let shows = |value: &str| {
             let shown = recorder.handle().render();
-            assert!(shown.contains(&format!("redlock_node_up{{node=\"n\"}} {value}\n")), "{shown}");
+            assert!(shown.contains(&format!("{{node=\"left\"}} {value}\n")), "{shown}");
         };
-        let (one, another) = (health(), health());
+        let (one, another) = (health_of("left"), health_of("left"));
         for health in [&one, &another] {
             health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
             health.confirm();
         }
         drop(one);
-        shows("NaN");
+        shows("0");
         another.report_lasting();
         shows("0");
         drop(another);
         shows("NaN");
 
-        let refused = health();
-        refused.failed_at_startup(&failure(NodeErrorKind::Unreachable).error);
-        shows("0");
+        let refused = health_of("left");
+        for _ in 0..2 {
+            refused.failed_at_startup(&failure(NodeErrorKind::Unreachable).error);
+            shows("0");
+        }
         drop(refused);
         shows("NaN");
 
-        let calm = health();
+        let calm = health_of("left");
         calm.heard();
         drop(calm);
         shows("1");
