@@ -1,4 +1,4 @@
-//! Errors that are neither those of Redis nor of another holder: the call has to change.
+//! Whose fault an error is, and the status that a web service answers with.
 
 use super::lock_error::LockError;
 use crate::state::LostReason;
@@ -34,24 +34,12 @@ impl LockError {
     /// the next `.await` has run. `docs/errors.md` has a table of all errors.
     ///
     /// ```
-    /// use redlock::LockError;
-    ///
-    /// fn status(error: &LockError) -> u16 {
-    ///     match error {
-    ///         error if error.is_invalid_key() => 400,
-    ///         error if error.is_caller_error() => 500, // before `is_busy`
-    ///         error if error.is_busy() => 409,         // with `retry_after` as `Retry-After`
-    ///         error if error.is_unavailable() => 503,  // the same
-    ///         _ => 500, // lost: a part of the work may have been done
-    ///     }
-    /// }
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), LockError> {
+    /// # async fn main() -> Result<(), redlock::LockError> {
     /// # let redlock = redlock::Redlock::builder().memory().build().await?;
     /// let nested = redlock.lock("stock-42").lead(async |_| 17);
     /// let error = redlock.lock("stock-42").run(nested).await?.unwrap_err();
     /// assert!(error.is_caller_error(), "it would wait for itself");
-    /// assert_eq!(status(&error), 500);
     /// # Ok(()) }
     /// ```
     pub fn is_caller_error(&self) -> bool {
@@ -71,6 +59,55 @@ impl LockError {
             | Self::TurnTaken { .. }
             | Self::ExpireTooShort { .. }
             | Self::BackgroundThread { .. } => false,
+        }
+    }
+
+    /// The status with which a web service answers: 400 for an [invalid key](Self::is_invalid_key),
+    /// 500 for a [mistake in the program](Self::is_caller_error), 409 where the lock is
+    /// [busy](Self::is_busy), 503 where it is [unavailable](Self::is_unavailable), and 500 where it
+    /// was [lost](Self::is_lost), as a part of the work may have been done.
+    ///
+    /// A header `Retry-After` comes from [`retry_after`](Self::retry_after), a text for those who
+    /// called from [`public_message`](Self::public_message); `docs/errors.md` goes on with axum.
+    ///
+    /// ```
+    /// use redlock::LockError;
+    ///
+    /// struct ApiError {
+    ///     status: u16,
+    ///     message: String,
+    ///     /// For the header `Retry-After`: whole seconds, rounded up.
+    ///     retry_after: Option<u128>,
+    /// }
+    ///
+    /// impl From<LockError> for ApiError {
+    ///     fn from(error: LockError) -> Self {
+    ///         tracing::warn!(%error, "request failed"); // the whole text is for the log
+    ///         Self {
+    ///             status: error.http_status(),
+    ///             message: error.public_message(),
+    ///             retry_after: error.retry_after().map(|after| after.as_millis().div_ceil(1000)),
+    ///         }
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let _held = redlock.lock("stock-42").acquire().await?;
+    /// let request = redlock.lock("stock-42").wait(redlock::Wait::Never);
+    /// let busy = ApiError::from(request.acquire().await.unwrap_err());
+    /// assert_eq!((busy.status, busy.retry_after), (409, Some(1)));
+    /// assert_eq!(busy.message, "lock `stock-42` is busy; try again later");
+    /// # Ok(()) }
+    /// ```
+    pub fn http_status(&self) -> u16 {
+        match self {
+            error if error.is_invalid_key() => 400,
+            // Asked before whether it is busy: the task itself may have the lock.
+            error if error.is_caller_error() => 500,
+            error if error.is_busy() => 409,
+            error if error.is_unavailable() => 503,
+            _ => 500,
         }
     }
 
