@@ -20,8 +20,12 @@ const LONGEST_NAME: usize = 256;
 ///
 /// | option | meaning | default |
 /// | --- | --- | --- |
-/// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where | required |
-/// | `sentinel`, `cluster` | the same, where servers replace each other (a feature each) | |
+/// | [`url`](Self::url), [`urls`](Self::urls) | where: a server, or N masters | required |
+/// | [`pool`](Self::pool), [`pools`](Self::pools) | the same, by their pools | |
+/// | `sentinel`, `sentinel_pool` | a master that is replaced (feature `sentinel`) | |
+/// | `cluster`, `cluster_pool` | a Redis Cluster (feature `cluster`) | |
+/// | [`memory`](Self::memory), [`memory_store`](Self::memory_store) | in this process | |
+/// | `faulty_store`, `faulty_stores` | the same with faults (feature `test-util`) | |
 /// | [`quorum`](Self::quorum) | servers that make a lock, where there are several | a majority |
 /// | [`restart_guard`](Self::restart_guard) | no vote for restarted servers | if several |
 /// | [`longest_expire`](Self::longest_expire) | for how long | longest lease so far |
