@@ -64,7 +64,7 @@ impl LockGuard {
     }
 
     pub(crate) fn reentered(reentry: Reentry, template: &'static str) -> Self {
-        let lease = Lease::within(Arc::clone(reentry.link()));
+        let lease = Lease::of_call(Arc::clone(reentry.link()));
         let reentry = Some(reentry);
         Self { lease, ownership: None, is_of_lock_all: false, template, reentry }
     }

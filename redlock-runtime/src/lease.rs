@@ -53,7 +53,7 @@ impl Lease {
         Self { hold, link: None }
     }
 
-    pub(crate) fn within(link: Arc<HoldLink>) -> Self {
+    pub(crate) fn of_call(link: Arc<HoldLink>) -> Self {
         Self { hold: Arc::clone(link.hold()), link: Some(link) }
     }
 
@@ -67,7 +67,7 @@ impl Lease {
     /// assert!(redlock::Lease::current().is_none()); // no lock here
     /// ```
     pub fn current() -> Option<Self> {
-        reentrancy::current().map(Self::within)
+        reentrancy::current().map(Self::of_call)
     }
 
     /// The key, without the client's prefix. Of several keys, the first.
@@ -258,7 +258,8 @@ impl Lease {
     /// calls inside of them. Other
     /// locks of the task that makes the scope do not come along. The lock does not wait for the
     /// task inside: join it before the body ends, or it works on without the lock. A nested call
-    /// that begins after the lock was lost or released is a [`LockError::Lost`].
+    /// that begins after the lock was lost or released is a [`LockError::Lost`]. For a closure
+    /// there is [`within`](Self::within).
     ///
     /// ```
     /// use redlock::Lease;
@@ -275,6 +276,38 @@ impl Lease {
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
         Scoped { future: Some(future), lease: self.clone(), link: None }
+    }
+
+    /// Runs `step` under the lease, on a thread without asynchronous code: the twin of
+    /// [`scope`](Self::scope) for a closure, as of `spawn_blocking`. Inside of it
+    /// [`Lease::current`] finds the lease, and
+    /// [`acquire_blocking`](crate::LockRequest::acquire_blocking) of the same key re-enters it; it
+    /// would wait for its own task otherwise. The lock does not wait for the step: join it before
+    /// the body ends, or it works on without the lock.
+    ///
+    /// Nothing stops the step when the lease is lost, nor keeps it from beginning after that: call
+    /// [`check`](Self::check) before each part that must not happen without the lock.
+    ///
+    /// ```
+    /// use redlock::Lease;
+    /// use tokio::task::spawn_blocking;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let client = redlock.clone();
+    /// let outer = redlock.lock("stock-42").run(async move {
+    ///     let lease = Lease::current().unwrap();
+    ///     let step = move || {
+    ///         lease.check()?; // before a part that must not happen without the lock
+    ///         lease.within(|| client.lock("stock-42").acquire_blocking().map(drop))
+    ///     };
+    ///     spawn_blocking(step).await.unwrap()
+    /// });
+    /// outer.await?
+    /// # }
+    /// ```
+    pub fn within<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.nested().run_within(step)
     }
 
     /// The link of a future that the current task polls under this lease.

@@ -101,7 +101,8 @@ impl LockError {
             Self::ShuttingDown { key } => write!(
                 f,
                 "lock `{key}` is not waited for any more: this client is shutting down \
-                 (`Redlock::shutdown`); let another instance do the work, or call again later"
+                 (`Redlock::drain`, or `shutdown`); let another instance do the work, or call \
+                 again later"
             ),
             Self::AlreadyHeld { key, with } if !with.is_empty() => write!(
                 f,
@@ -128,7 +129,11 @@ impl LockError {
                 f.write_str(
                     " by blocking this thread, on which tokio polls tasks; await the asynchronous \
                      function, or call this one in `tokio::task::spawn_blocking`",
-                )
+                )?;
+                if key.is_empty() {
+                    return Ok(());
+                }
+                f.write_str(", where a closure knows the locks of its task in `Lease::within` only")
             }
             Self::TurnTaken { key, waited } => write!(
                 f,

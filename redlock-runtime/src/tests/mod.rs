@@ -59,4 +59,5 @@ mod unclaimed_permits;
 mod undone;
 mod waiting;
 mod wakers;
+mod within;
 mod won_back;
