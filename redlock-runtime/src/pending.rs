@@ -1,13 +1,18 @@
-//! Counts commands that must still reach Redis, and grants on their way to the callers, so that a
-//! shutdown can wait for them.
+//! Counts what a client has not finished: commands that must still reach Redis, grants on their way
+//! to the callers, and the locks that callers have. A shutdown can wait for them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::notify_all::NotifyAll;
 
+/// What a lock adds to the number in which a command is one. Both are read at once: a lock whose
+/// release begins, and a grant that becomes a lock, is counted in both for a moment, so that
+/// whoever reads the number does not miss it.
+const LOCK: u64 = 1 << 32;
+
 /// The commands of one client that are in flight, and its grants on their way to the callers: they
-/// would leave a lock behind if the process ended.
+/// would leave a lock behind if the process ended. Beside them, the locks of its callers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingCommands {
     shared: Arc<PendingCount>,
@@ -15,7 +20,9 @@ pub(crate) struct PendingCommands {
 
 #[derive(Debug, Default)]
 struct PendingCount {
-    count: AtomicUsize,
+    count: AtomicU64,
+    /// How many wait for news; without any, nothing is told.
+    watchers: AtomicUsize,
     /// No command is left pending.
     settled: NotifyAll,
 }
@@ -27,14 +34,77 @@ impl PendingCommands {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.shared.count.load(Ordering::SeqCst)
+        commands(self.shared.count())
+    }
+
+    /// A caller has a lock until [`lock_ended`](Self::lock_ended). The lease may be lost meanwhile:
+    /// it counts for as long as its body or guard may go on.
+    pub(crate) fn lock_began(&self) {
+        self.shared.count.fetch_add(LOCK, Ordering::SeqCst);
+    }
+
+    /// To be called after the release began to count as pending.
+    pub(crate) fn lock_ended(&self) {
+        self.shared.end(LOCK);
+    }
+
+    /// How many locks callers have, lost ones included.
+    pub(crate) fn locks(&self) -> usize {
+        usize::try_from(self.shared.count() / LOCK).unwrap_or(usize::MAX)
     }
 
     /// Waits until no command is pending. Cancel safe.
     pub(crate) async fn settled(&self) {
-        while self.count() > 0 {
-            self.shared.settled.unless(|| self.count() == 0).await;
+        self.shared.until(|count| commands(count) == 0).await;
+    }
+
+    /// Waits until no command is pending and no caller has a lock. Cancel safe.
+    pub(crate) async fn drained(&self) {
+        self.shared.until(|count| count == 0).await;
+    }
+}
+
+fn commands(count: u64) -> usize {
+    usize::try_from(count % LOCK).unwrap_or(usize::MAX)
+}
+
+impl PendingCount {
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// `part`: one, or [`LOCK`]. Both operations are `SeqCst`, as those of a watcher are: it is
+    /// counted and then looks at the count, so that one of the two sees the other.
+    fn end(&self, part: u64) {
+        let left = self.count.fetch_sub(part, Ordering::SeqCst) - part;
+        if commands(left) == 0 && self.watchers.load(Ordering::SeqCst) > 0 {
+            self.settled.tell();
         }
+    }
+
+    async fn until(&self, has_come: impl Fn(u64) -> bool) {
+        let _watcher = Watcher::new(&self.watchers);
+        while !has_come(self.count()) {
+            self.settled.unless(|| has_come(self.count())).await;
+        }
+    }
+}
+
+/// Counted while it lives.
+struct Watcher<'a> {
+    watchers: &'a AtomicUsize,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(watchers: &'a AtomicUsize) -> Self {
+        watchers.fetch_add(1, Ordering::SeqCst);
+        Self { watchers }
+    }
+}
+
+impl Drop for Watcher<'_> {
+    fn drop(&mut self) {
+        self.watchers.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -46,29 +116,49 @@ pub(crate) struct PendingCommand {
 
 impl Drop for PendingCommand {
     fn drop(&mut self) {
-        if self.shared.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.shared.settled.tell();
-        }
+        self.shared.end(1);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test]
     async fn settled_waits_for_every_guard() {
-        let now = std::time::Duration::ZERO;
         let pending = PendingCommands::default();
-        tokio::time::timeout(now, pending.settled()).await.unwrap();
+        timeout(Duration::ZERO, pending.settled()).await.unwrap();
         let (first, second) = (pending.begin(), pending.begin());
         assert_eq!(pending.count(), 2);
         drop(first);
         assert_eq!(pending.count(), 1);
         let mut settled = std::pin::pin!(pending.settled());
-        assert!(tokio::time::timeout(now, &mut settled).await.is_err());
+        assert!(timeout(Duration::ZERO, &mut settled).await.is_err());
         drop(second);
         assert_eq!(pending.count(), 0);
         settled.await;
+    }
+
+    /// A lock does not keep a shutdown waiting, but what waits for the end of all locks.
+    #[tokio::test]
+    async fn drained_waits_for_locks_as_well() {
+        let pending = PendingCommands::default();
+        timeout(Duration::ZERO, pending.drained()).await.unwrap();
+        pending.lock_began();
+        let release = pending.begin();
+        assert_eq!((pending.count(), pending.locks()), (1, 1));
+        let mut drained = std::pin::pin!(pending.drained());
+        assert!(timeout(Duration::ZERO, &mut drained).await.is_err());
+        drop(release);
+        timeout(Duration::ZERO, pending.settled()).await.unwrap();
+        assert!(timeout(Duration::ZERO, &mut drained).await.is_err());
+        pending.lock_ended();
+        drained.await;
+        assert_eq!((pending.count(), pending.locks()), (0, 0));
+        assert_eq!(pending.shared.watchers.load(Ordering::SeqCst), 0);
     }
 }

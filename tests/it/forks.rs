@@ -25,6 +25,7 @@ async fn a_child_does_not_have_the_locks_of_its_parent() {
         ("global", "forked"),
         ("lost", "Forked"),
         ("release", "forked"),
+        ("drain", "0"),
         ("init", "true"),
         ("other", "true"),
         ("parents", "None"),

@@ -54,6 +54,7 @@ pub fn with_a_lock(args: &Args) {
             emit(&format!("global {}", said(redlock::global())));
             emit(&format!("lost {:?}", guard.lost().await));
             emit(&format!("release {}", said(guard.release().await)));
+            emit(&format!("drain {}", redlock.drain(Duration::from_secs(600)).await));
             drop(redlock);
             let redlock = redlock::init(builder(args)).await;
             emit(&format!("init {}", redlock.is_ok()));

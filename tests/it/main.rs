@@ -76,6 +76,7 @@ mod cluster_slots;
 mod connecting;
 mod connecting_parts;
 mod contract;
+mod drain;
 mod interop;
 mod kinds;
 mod leader;

@@ -95,7 +95,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let call = order.counted();
-    let terms = order.terms(started);
+    let terms = order.terms(engine, started);
     let end = order.wait_ends(started);
     let granted = acquire_one(engine, order, &terms, end, Moment::NEVER).await;
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
@@ -156,7 +156,7 @@ pub(super) fn taken(
         ownership.hold().give_back();
         return Some(Err(error));
     }
-    ownership.end_pending();
+    ownership.count_as_lock();
     Some(Ok(ownership))
 }
 

@@ -114,13 +114,16 @@ fn begin(engine: &Arc<Engine>, before: &Hold, tenure: Tenure) -> Result<Ownershi
         expire: claim.expire,
         min_hold: Duration::ZERO,
         started: tenure.confirmed.sent,
-        shutdowns: engine.shutdowns().begun(),
         ..before.terms
     };
     let (key, expire) = (claim.key.name().to_owned(), claim.expire);
     let start = Begin { at: tenure.confirmed.sent, is_taken: true };
     match grant(engine, &queue, tenure, terms, 1, start) {
-        Ok(granted) => Ok(Ownership::new(engine, queue, granted)),
+        Ok(granted) => {
+            let mut ownership = Ownership::new(engine, queue, granted);
+            ownership.count_as_lock();
+            Ok(ownership)
+        }
         Err(NotGranted::Unscheduled(error)) => Err(error),
         Err(NotGranted::TooLate { took }) => Err(LockError::ExpireTooShort { key, took, expire }),
     }

@@ -1,6 +1,7 @@
 //! What a caller orders: which lock, and on what terms.
 
 use crate::backend::Claim;
+use crate::body::reentrancy;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -43,15 +44,18 @@ impl Order {
         CountedCall::begin(labels, busy)
     }
 
-    pub(super) fn terms(&self, started: Moment) -> Terms {
+    /// The terms of a call that the current task begins.
+    pub(super) fn terms(&self, engine: &Engine, started: Moment) -> Terms {
         let Self { template, policy, shutdowns, is_leader, .. } = self;
+        // A body that has begun may take what it needs to come to its end, which no leader does.
+        let must_go_on = !is_leader && reentrancy::is_inside(engine.id);
         Terms {
             template,
             expire: policy.expire(),
             min_hold: policy.min_hold(),
             max_renew: policy.max_renew(),
             started,
-            shutdowns: *shutdowns,
+            shutdowns: (!must_go_on).then_some(*shutdowns),
             is_leader: *is_leader,
         }
     }

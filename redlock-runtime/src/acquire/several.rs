@@ -48,7 +48,7 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let first_and_last = std::iter::once(&order.key).chain(further.last());
     nesting::note_order(&engine, order.template, first_and_last, wait);
     let call = order.counted();
-    let terms = order.terms(started);
+    let terms = order.terms(&engine, started);
     let (mut end, mut is_last) = (order.wait_ends(started), false);
     let granted = loop {
         let keys = SeveralKeys::new(&engine, &order, &further, terms, end);

@@ -149,6 +149,12 @@ pub(crate) fn holds() -> Vec<Arc<Hold>> {
         .unwrap_or_default()
 }
 
+/// Is the current task inside of a hold of this client that goes on?
+pub(crate) fn is_inside(client: u64) -> bool {
+    let is_it = |hold: &Hold| hold.client.id == client && !hold.is_over();
+    with_links(|links| links.iter().any(|(_, link)| is_it(&link.hold))).unwrap_or_default()
+}
+
 /// The current task's hold of a key of one client, if its lease still holds: the innermost one that
 /// has not ended. `name`: the key without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Reenterable> {

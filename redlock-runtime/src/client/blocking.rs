@@ -43,8 +43,9 @@ impl LockRequest {
     /// each step that must not happen without the lock. A second call for the same key on the same
     /// thread waits for the first guard, as a call on any other thread would. This goes for
     /// [`read`](Self::read) locks as well, whenever a writer waits: the writer waits for the first
-    /// guard, and the second call waits behind the writer. Inside of a body that a caller without
-    /// tokio polls, a call re-enters as [`acquire`](Self::acquire) does.
+    /// guard, and the second call waits behind the writer. Inside of
+    /// [`Lease::within`](crate::Lease::within), and of a body that a caller without tokio polls, a
+    /// call re-enters as [`acquire`](Self::acquire) does.
     ///
     /// The guard may be sent to other threads and into asynchronous code. Its drop, also at the end
     /// of the thread, releases the lock in the background; the end of the thread waits until that
@@ -57,7 +58,8 @@ impl LockRequest {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::InTask`] in a task of tokio. A
-    /// [`shutdown`](crate::Redlock::shutdown) ends the wait.
+    /// [`shutdown`](crate::Redlock::shutdown) ends the wait, unless the call is made inside of a
+    /// hold ([`Lease::within`](crate::Lease::within)).
     ///
     /// ```
     /// # fn main() -> Result<(), redlock::LockError> {

@@ -45,7 +45,8 @@ impl LockRequest {
     /// # Errors
     /// Only what time does not mend: [`LockError::Config`], [`LockError::InvalidKey`],
     /// [`LockError::AlreadyHeld`] when this task holds the key already, [`LockError::ShuttingDown`]
-    /// once [`shutdown`](crate::Redlock::shutdown) was called, for a leader too: it resigns;
+    /// once [`shutdown`](crate::Redlock::shutdown) or [`drain`](crate::Redlock::drain) was called,
+    /// also inside of a hold, and for a leader too: it resigns;
     /// [`LockError::Unavailable`] when each server refuses for a reason that needs a person (no
     /// permission, a wrong password, a key of another type), [`LockError::ForkedProcess`] and
     /// [`LockError::BackgroundThread`].
@@ -152,7 +153,7 @@ impl Candidate {
     async fn pause(&self, time: Duration) -> Result<(), LockError> {
         // The caller may have no timers.
         let mut alarm = pin!(self.engine().executor().alarm(Some(time))?);
-        let mut shutdown = pin!(self.engine().shutdowns().begins_after(self.shutdowns));
+        let mut shutdown = pin!(self.engine().shutdowns().begins_after(Some(self.shutdowns)));
         poll_fn(|cx| match alarm.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => shutdown.as_mut().poll(cx),
@@ -162,7 +163,7 @@ impl Candidate {
     }
 
     fn check_shutdown(&self) -> Result<(), LockError> {
-        self.engine().check_shutdown(self.shutdowns, self.request.name())
+        self.engine().check_shutdown(Some(self.shutdowns), self.request.name())
     }
 
     fn shutting_down(&self) -> LockError {
@@ -224,7 +225,7 @@ impl<'a> Term<'a> {
         let (key, template) = (guard.key(), candidate.request.template());
         let (fencing_token, waited) = (guard.fencing_token(), guard.waited());
         tell!(info, key, template, %fencing_token, ?waited, "elected leader");
-        let shutdown = Box::pin(engine.shutdowns().begins_after(candidate.shutdowns));
+        let shutdown = Box::pin(engine.shutdowns().begins_after(Some(candidate.shutdowns)));
         Self { candidate, guard: Some(guard), shutdown: Some(shutdown), pending }
     }
 

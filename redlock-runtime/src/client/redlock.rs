@@ -9,6 +9,7 @@ use super::request::LockRequest;
 use crate::engine::Engine;
 use crate::key;
 use crate::key::LockKey;
+use crate::local_queue::Shutdown;
 use crate::options::Policy;
 
 /// A client: takes locks, keeps them alive, releases them.
@@ -118,25 +119,30 @@ impl Redlock {
     /// Ends all waiting for locks, and waits until every release that was handed to the background
     /// has reached Redis, for at most `within`. Returns how many commands are still pending then;
     /// those locks end with their leases. Releases that failed before are sent again at once.
+    /// [`drain`](Self::drain) waits for the holders as well.
     ///
     /// Calls that wait for a lock of this client fail with
     /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose command is on its way to
     /// the server does so when that is answered, within `reply_timeout`, or within twice that time
     /// on N masters and with the restart guard. So do calls that ask for a lock before this
-    /// returns. No call takes a lock meanwhile: one that is granted a lock all the same gives it
-    /// back, without its `min_hold` and without running its body, and that release is waited for.
-    /// So is a call that was granted a lock before, and has not been polled since: for a second at
-    /// most, after which its lock is taken back.
+    /// returns. None of them takes a lock meanwhile: one that is granted a lock all the same gives
+    /// it back, without its `min_hold` and without running its body, and that release is waited
+    /// for. So is a call that was granted a lock before, and has not been polled since: for a
+    /// second at most, after which its lock is taken back.
     ///
-    /// Holders finish: their locks stay held and are renewed, and a call that re-enters one goes
-    /// on, unless it has to wait for its turn. Leaders ([`lead`](LockRequest::lead)) resign, and
-    /// their release is waited for.
+    /// Holders finish: their locks stay held and are renewed. Calls that are made inside of a hold
+    /// of this client, which goes on, are served as ever: a body may re-enter its lock, wait for
+    /// further ones, and take them. One that waits for several keys counts as a pending command
+    /// meanwhile. (Inside of a hold is what runs in a locked function,
+    /// [`run`](LockRequest::run), [`protect`](crate::LockGuard::protect),
+    /// [`Lease::scope`](crate::Lease::scope) or [`Lease::within`](crate::Lease::within), and not
+    /// what runs beside a guard.) Leaders ([`lead`](LockRequest::lead)) resign, and their release
+    /// is waited for.
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
     /// itself, while answers come: for half a second without any, and for two seconds in all
     /// (pauses of the whole machine not counted); on musl targets it does not wait. A call that
     /// begins after this has returned is served as any other: stop what makes calls first.
-    /// [`held`](Self::held) tells whether bodies still run. `docs/deploying.md` has a recipe.
     ///
     /// # Cancel safety
     /// Safe: those who waited have been told, and releases go on.
@@ -154,14 +160,72 @@ impl Redlock {
         if self.engine().check_process().is_err() {
             return 0;
         }
-        let _shutdown = self.engine().shut_down();
-        let engine = Arc::clone(self.engine());
+        let pending = self.engine().pending.clone();
+        let settled = async move { pending.settled().await };
+        let _shutdown = self.refuse_calls_until(settled, within).await;
+        self.engine().pending.count()
+    }
+
+    /// Lets the holders finish: does what [`shutdown`](Self::shutdown) does, and also waits until
+    /// no lock of this client is held, for at most `within`. Returns how many locks are held still,
+    /// and how many commands are pending; 0: all is done. A lock that was lost counts until its
+    /// body or its guard has ended: code that blocks goes on after the loss.
+    ///
+    /// While it waits, new calls fail with [`ShuttingDown`](crate::LockError::ShuttingDown), as
+    /// calls that wait do, and leaders resign. Bodies that run go on, and may take what they need
+    /// to come to their end: calls inside of a hold are served. A guard that nothing drops is
+    /// waited for in vain, and so is the body in which this is called. What a body has started
+    /// elsewhere, such as a spawned task, is not waited for.
+    ///
+    /// Call it when the program accepts no more work, before `main` returns: what still runs then
+    /// is dropped with its runtime, in the middle of its work. `docs/deploying.md` has a recipe. A
+    /// call that begins after this has returned is served as any other. In a child of the process
+    /// that made the client it returns 0 at once: the locks are those of the parent.
+    ///
+    /// # Cancel safety
+    /// Safe: those who waited have been told, and calls are served again.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let (begins, begun) = tokio::sync::oneshot::channel();
+    /// let job = redlock.lock("stock-42").run(async move {
+    ///     begins.send(()).unwrap();
+    ///     tokio::time::sleep(Duration::from_millis(20)).await;
+    ///     17
+    /// });
+    /// let job = tokio::spawn(job);
+    /// begun.await.unwrap();
+    /// assert_eq!(redlock.drain(Duration::from_secs(20)).await, 0);
+    /// assert_eq!(job.await.unwrap()?, 17); // it came to its end
+    /// # Ok(()) }
+    /// ```
+    pub async fn drain(&self, within: Duration) -> usize {
+        if self.engine().check_process().is_err() {
+            return 0;
+        }
+        let pending = self.engine().pending.clone();
+        let drained = async move { pending.drained().await };
+        let _shutdown = self.refuse_calls_until(drained, within).await;
+        self.engine().pending.locks() + self.engine().pending.count()
+    }
+
+    /// Refuses calls that are not made inside of a hold, until the returned value is dropped.
+    /// Returns when `settled` has come, after `within` at the latest.
+    async fn refuse_calls_until(
+        &self,
+        settled: impl Future<Output = ()> + Send + 'static,
+        within: Duration,
+    ) -> Shutdown {
+        let shutdown = self.engine().shut_down();
         // On the executor of the client: the caller may have no timer.
         let waiting = self.engine().executor().run("a shutdown", async move {
-            let _ = tokio::time::timeout(within, engine.pending.settled()).await;
+            let _ = tokio::time::timeout(within, settled).await;
         });
         let _ = waiting.await;
-        self.engine().pending.count()
+        shutdown
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

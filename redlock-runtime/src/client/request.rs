@@ -272,8 +272,9 @@ impl LockRequest {
     /// [`LockError::Unavailable`] when Redis could not be asked, or has lost one of several keys
     /// while others were waited for, [`LockError::TooManyWaiters`], [`LockError::InvalidKey`],
     /// [`LockError::Config`], [`LockError::ShuttingDown`] once
-    /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
-    /// holds the lock, and another call inside of that hold was not done within `wait`, or
+    /// [`shutdown`](crate::Redlock::shutdown) or [`drain`](crate::Redlock::drain) was called, if
+    /// the call is not made inside of a hold of this client; [`LockError::TurnTaken`] when this
+    /// task holds the lock, and another call inside of that hold was not done within `wait`, or
     /// [`LockError::Lost`] when that hold was lost or released; [`LockError::AlreadyHeld`] when
     /// this task holds some of several keys, but not all, or holds the lock in a form inside of
     /// which this one cannot run: a read lock, a larger number of permits, or a permit where this

@@ -133,8 +133,9 @@ pub enum LockError {
         key: String,
     },
 
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called while the call waited for the
-    /// lock, or before it had begun to.
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) or [`drain`](crate::Redlock::drain) was
+    /// called while the call waited for the lock, or before it had begun to. Calls inside of a hold
+    /// of the client are served meanwhile.
     #[non_exhaustive]
     ShuttingDown {
         /// The key, without the client's prefix.
@@ -241,7 +242,7 @@ impl LockError {
     }
 
     /// Is the lock taken? Nothing was done; the same call may succeed later. In a web service: 409
-    /// or 423.
+    /// ([`http_status`](Self::http_status)).
     ///
     /// True for [`Timeout`](Self::Timeout) and [`TurnTaken`](Self::TurnTaken), and for
     /// [`AlreadyHeld`](Self::AlreadyHeld), where the task itself has it: a mistake in the program,

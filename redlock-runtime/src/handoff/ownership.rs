@@ -27,6 +27,8 @@ pub(crate) struct Ownership {
     held: Option<HeldKey>,
     /// The same of the further keys of the hold; empty: it has one key.
     further: Vec<HeldKey>,
+    /// It counts as a lock of its caller, which a drain waits for, also after a loss.
+    is_counted: bool,
     /// What was granted counts as pending until the caller has looked for a shutdown. Dropped
     /// last, so that a shutdown sees the release begin before it sees this end.
     pending: Option<PendingCommand>,
@@ -38,19 +40,21 @@ pub(crate) type HeldKey = (QueueHandle, Tenure);
 impl Ownership {
     pub(crate) fn new(engine: &Arc<Engine>, queue: QueueHandle, granted: Granted) -> Self {
         let Granted { hold, scheduler, tenure } = granted;
-        let (engine, held) = (Arc::clone(engine), Some((queue, tenure)));
-        Self { engine, hold, scheduler, held, further: Vec::new(), pending: None }
+        let (engine, held, further) = (Arc::clone(engine), Some((queue, tenure)), Vec::new());
+        Self { engine, hold, scheduler, held, further, is_counted: false, pending: None }
     }
 
-    /// The same, which counts as pending until `end_pending`.
+    /// The same, which counts as pending until `count_as_lock`.
     pub(crate) fn with_pending(self, pending: Option<PendingCommand>) -> Self {
         let mut granted = self;
         granted.pending = pending;
         granted
     }
 
-    /// The caller has looked for a shutdown.
-    pub(crate) fn end_pending(&mut self) {
+    /// The caller has looked for a shutdown, and has the lock from here on.
+    pub(crate) fn count_as_lock(&mut self) {
+        self.engine.pending.lock_began();
+        self.is_counted = true;
         self.pending = None;
     }
 
@@ -157,6 +161,10 @@ impl Drop for Ownership {
         }
         if self.hold.is_offered() {
             drop(self.hold.take_pending());
+        }
+        // The release counts as pending by now.
+        if self.is_counted {
+            self.engine.pending.lock_ended();
         }
     }
 }

@@ -16,8 +16,9 @@ pub(crate) struct Terms {
     pub(crate) max_renew: Option<u32>,
     /// When the call began.
     pub(crate) started: Moment,
-    /// How many shutdowns of its client had begun before.
-    pub(crate) shutdowns: u64,
+    /// How many shutdowns of its client had begun before. `None`: the call is made inside of a hold
+    /// of the client, and no shutdown ends it.
+    pub(crate) shutdowns: Option<u64>,
     /// Is the lock that of a leader, who steps down when the renewals are used up?
     pub(crate) is_leader: bool,
 }

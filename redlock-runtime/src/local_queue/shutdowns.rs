@@ -1,4 +1,5 @@
-//! Shutdowns of a client: while one is under way, no call waits for a lock.
+//! Shutdowns of a client: while one is under way, no call waits for a lock, unless it is made
+//! inside of a hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,24 +15,25 @@ pub(crate) struct Shutdowns {
 }
 
 impl Shutdowns {
-    /// How many shutdowns have begun. A call notes this number when it begins.
+    /// How many shutdowns have begun. A call notes this number when it begins, unless it is made
+    /// inside of a hold of the client: a shutdown does not end such a call.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// Has a call to end that noted `begun_before`?
-    pub(crate) fn refuse(&self, begun_before: u64) -> bool {
-        self.under_way.load(Ordering::Relaxed) > 0 || self.begun() != begun_before
+    /// Has a call to end that `noted` this?
+    pub(crate) fn refuse(&self, noted: Option<u64>) -> bool {
+        noted.is_some_and(|before| {
+            self.under_way.load(Ordering::Relaxed) > 0 || self.begun() != before
+        })
     }
 
-    /// Resolves when a shutdown is under way. Cancel safe.
-    pub(crate) async fn begins(&self) {
-        self.news.unless(|| self.under_way.load(Ordering::Relaxed) > 0).await;
-    }
-
-    /// Resolves when a call has to end that noted `begun_before`. Cancel safe.
-    pub(crate) async fn begins_after(&self, begun_before: u64) {
-        self.news.unless(|| self.refuse(begun_before)).await;
+    /// Resolves when a call has to end that `noted` this: never if it noted nothing. Cancel safe.
+    pub(crate) async fn begins_after(&self, noted: Option<u64>) {
+        match noted {
+            Some(_) => self.news.unless(|| self.refuse(noted)).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Resolves when a further shutdown begins than those `begun_before`. Cancel safe.

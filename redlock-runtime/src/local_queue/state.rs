@@ -7,6 +7,7 @@ use super::poller_state::PollerState;
 use super::waiters::Waiters;
 use crate::clock::Moment;
 use crate::hold::{Hold, Tenure};
+use crate::pending::PendingCommand;
 use crate::thread_exit::Unsent;
 
 mod waited_for;
@@ -35,8 +36,8 @@ pub(crate) struct QueueState {
     /// Callers have left, and the poller has not undone their commands yet.
     pub(crate) left: Option<Unsent>,
     /// A tenure that its holder left for the waiters of this process; other processes have their
-    /// turn first.
-    pub(crate) returned: Option<Box<Tenure>>,
+    /// turn first. It counts as pending: no caller has the lock meanwhile.
+    pub(crate) returned: Option<Box<(Tenure, PendingCommand)>>,
 }
 
 /// An attempt that a caller makes by itself.

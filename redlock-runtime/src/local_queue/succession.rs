@@ -14,7 +14,7 @@ impl QueueHandle {
         let holder = state.holder.take_if(|holder| holder.id == hold.id);
         let next = match state.first().map(|waiter| waiter.terms) {
             None => Successor::Nobody(tenure),
-            Some(terms) => self.next_waiter(&mut state, terms, holder.is_some(), tenure, now),
+            Some(terms) => self.next_waiter(&mut state, terms, hold, holder.is_some(), tenure, now),
         };
         let is_free = matches!(next, Successor::Nobody(_));
         state.is_freed |= is_free;
@@ -29,12 +29,13 @@ impl QueueHandle {
         next
     }
 
-    /// Who has the lock next where a caller waits, which wants it on these terms.
+    /// Who has the lock next after `hold` where a caller waits, which wants it on these terms.
     #[cold]
     fn next_waiter(
         &self,
         state: &mut QueueState,
         terms: Terms,
+        hold: &Hold,
         is_holder: bool,
         mut tenure: Tenure,
         now: Moment,
@@ -51,7 +52,7 @@ impl QueueHandle {
             state.in_hand += 1;
             return Successor::Waiter(waiter, tenure, InHand { handle: self });
         }
-        state.returned = Some(Box::new(tenure));
+        state.returned = Some(Box::new((tenure, hold.client.pending.begin())));
         Successor::Poller
     }
 

@@ -76,6 +76,15 @@ impl Waiters {
         taken.collect()
     }
 
+    /// Takes out all of these, in their order. The others keep theirs.
+    pub(crate) fn take_all(&mut self, is_it: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+        let (taken, left): (Vec<_>, Vec<_>) = std::mem::take(self).into_iter().partition(is_it);
+        for waiter in left {
+            self.push_back(waiter);
+        }
+        taken
+    }
+
     pub(crate) fn into_iter(self) -> impl Iterator<Item = Waiter> {
         self.in_order.into_values()
     }

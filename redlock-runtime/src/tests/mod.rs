@@ -9,6 +9,7 @@ mod crowded_connection;
 #[cfg(feature = "metrics")]
 mod dashboards;
 mod down_nodes;
+mod drain;
 mod ended_hold;
 mod endless;
 mod ends_in_time;

@@ -101,7 +101,7 @@ async fn calls_that_come_meanwhile_are_told_and_later_ones_are_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_inside_of_a_hold_that_waits_for_its_turn_is_told() {
+async fn a_call_inside_of_a_hold_that_waits_for_its_turn_has_it() {
     let (redlock, _) = fake();
     let body = async {
         let turn = redlock.lock("k").acquire().await.unwrap();
@@ -109,12 +109,95 @@ async fn a_call_inside_of_a_hold_that_waits_for_its_turn_is_told() {
         let sibling = tokio::spawn(Lease::current().unwrap().scope(sibling));
         yield_now().await;
         assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
-        let told = timeout(60 * SECOND, sibling).await.expect("it does not wait on");
-        assert!(is_told(told.unwrap()));
         drop(turn);
-        redlock.lock("k").acquire().await.expect("the outer hold is there").check()
+        sibling.await.unwrap().expect("it was waited for").check()
     };
     redlock.lock("k").run(body).await.unwrap().unwrap();
+}
+
+/// Keys that a body takes while it runs, with one command or in the queue of this process.
+fn inner_calls(redlock: &Redlock) -> [Call; 4] {
+    let lock = || redlock.lock("inner");
+    let (waits, does_not) = (lock().wait(Wait::Forever), lock().wait(Wait::Never));
+    let all = redlock.lock_all(["inner", "other"]);
+    [
+        Box::pin(async { waits.acquire().await.map(drop) }),
+        Box::pin(async { does_not.try_acquire().await.map(drop) }),
+        Box::pin(lock().run(async {})),
+        Box::pin(async { all.wait(Wait::Forever).acquire().await.map(drop) }),
+    ]
+}
+
+/// A body that could not take a further lock would end in the middle of its work.
+#[tokio::test(start_paused = true)]
+async fn calls_inside_of_a_hold_are_served_in_a_shutdown() {
+    for place in 0..inner_calls(&fake().0).len() {
+        let (redlock, fake) = fake();
+        let call = inner_calls(&redlock).into_iter().nth(place).unwrap();
+        let body = async {
+            fake.next_releases([Fate::Slow(SECOND / 2)]);
+            drop(redlock.lock("kept").acquire().await.unwrap());
+            let mut shutdown = std::pin::pin!(redlock.shutdown(60 * SECOND));
+            assert!(timeout(SECOND / 10, &mut shutdown).await.is_err(), "it is under way");
+            let called = call.await;
+            assert_eq!(shutdown.await, 0);
+            called
+        };
+        redlock.lock("k").run(body).await.unwrap().unwrap_or_else(|e| panic!("{place}: {e}"));
+    }
+}
+
+/// Those that wait already, too, while the others in the same queue are told.
+#[tokio::test(start_paused = true)]
+async fn a_call_inside_of_a_hold_that_waits_for_another_lock_has_it_in_the_end() {
+    for is_several in [false, true] {
+        let (redlock, _) = fake();
+        let busy = redlock.lock("k").acquire().await.unwrap();
+        let outside = waiters(&redlock).await;
+        let wanted = if is_several { redlock.lock_all(["k", "l"]) } else { redlock.lock("k") };
+        let body = redlock.lock("outer").run(wanted.wait(Wait::Forever).acquire());
+        let body = tokio::spawn(body);
+        yield_now().await;
+        let late = waiters(&redlock).await;
+        // A task that has to acquire several keys counts as pending.
+        assert_eq!(redlock.shutdown(SECOND).await, usize::from(is_several));
+        all_are_told(outside).await;
+        all_are_told(late).await;
+        sleep(SECOND).await;
+        drop(busy);
+        body.await.unwrap().unwrap().expect("it was inside of a hold").check().unwrap();
+    }
+}
+
+/// Such a call could be made for as long as there are tasks.
+#[tokio::test(start_paused = true)]
+async fn a_call_inside_of_a_hold_that_has_ended_is_told() {
+    let (redlock, _) = fake();
+    let _busy = redlock.lock("k").acquire().await.unwrap();
+    let guard = redlock.lock("outer").acquire().await.unwrap();
+    let lease = guard.lease().clone();
+    guard.release().await.unwrap();
+    let call = lease.scope(redlock.lock("k").wait(Wait::Forever).acquire());
+    let call = tokio::spawn(call);
+    yield_now().await;
+    redlock.shutdown(60 * SECOND).await;
+    assert!(is_told(timeout(60 * SECOND, call).await.expect("it does not wait on").unwrap()));
+}
+
+/// What a holder left for the next caller is counted until the poller has it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_left_to_the_poller_is_waited_for() {
+    let server = Server::new();
+    let redlock = server.client();
+    let holder = holds(&redlock).await;
+    let mut waits = Box::pin(redlock.lock("k").expire(77 * SECOND).wait(Wait::Forever).acquire());
+    assert!(timeout(SECOND / 10, &mut waits).await.is_err());
+    drop(holder);
+    let pending = &redlock.engine().pending;
+    assert_ne!(pending.count(), 0, "a lease of this length has to be asked for");
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert_eq!((server.owner("k"), pending.count(), pending.locks()), (None, 0, 0));
+    assert!(is_told(waits.await));
 }
 
 /// A call that was granted the lock, and is not polled any more.

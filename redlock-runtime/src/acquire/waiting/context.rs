@@ -219,7 +219,7 @@ mod tests {
             min_hold: Duration::ZERO,
             max_renew: None,
             started: engine.clock().now(),
-            shutdowns: 0,
+            shutdowns: Some(0),
             is_leader: false,
         };
         let (reply, answer) = oneshot::channel();

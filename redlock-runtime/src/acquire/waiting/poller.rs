@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::{Tenure, Terms};
 use crate::local_queue::{PollerState, QueueHandle, QueueState, RestReason};
+use crate::pending::PendingCommand;
 use crate::release;
 
 /// How long a poller that can queue stays after its last waiter: callers often come back.
@@ -48,7 +49,7 @@ struct Poller<S: Strategy> {
 /// What a poller does next.
 enum NextStep {
     /// A holder has left its tenure for the waiters of this process.
-    GiveWay(Tenure),
+    GiveWay(Tenure, PendingCommand),
     /// No caller is left waiting.
     LeaveQueue,
     Ask(Terms),
@@ -66,8 +67,7 @@ impl<S: Strategy> Poller<S> {
         loop {
             self.context.time_out_expired(self.strategy.is_queued());
             match self.next_step() {
-                NextStep::GiveWay(tenure) => {
-                    let _pending = self.context.engine.pending.begin();
+                NextStep::GiveWay(tenure, _pending) => {
                     let kept = self.strategy.give_way(&mut self.context, tenure).await;
                     self.deliver(kept).await;
                 }
@@ -92,8 +92,9 @@ impl<S: Strategy> Poller<S> {
         let queue = Arc::clone(&self.context.queue);
         let mut state = queue.state();
         state.poller = PollerState::Busy;
-        if let Some(tenure) = state.returned.take() {
-            return NextStep::GiveWay(*tenure);
+        if let Some(returned) = state.returned.take() {
+            let (tenure, pending) = *returned;
+            return NextStep::GiveWay(tenure, pending);
         }
         let Some(terms) = state.first().map(|waiter| waiter.terms) else {
             if self.strategy.is_queued() {
@@ -198,7 +199,7 @@ impl<S: Strategy> Drop for Poller<S> {
             let is_needed = state.first().is_some() && !std::thread::panicking();
             (state.returned.take(), is_needed)
         };
-        if let Some(tenure) = returned {
+        if let Some((tenure, _pending)) = returned.map(|returned| *returned) {
             release::free(engine, &tenure);
         }
         // The thread is started before its replacement is created: the drop of a replacement that

@@ -90,16 +90,12 @@ impl Reenterable {
                 return Ok(self.reenter(turn));
             }
             let (mut over, mut time_up) = (pin!(hold.over()), pin!(executor.alarm(limit(wait))?));
-            let mut shutdown = pin!(engine.shutdowns().begins());
             poll_fn(|cx| {
                 if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
                     return Poll::Ready(Ok(self.reenter(turn)));
                 }
                 if let (Poll::Ready(()), Err(ended)) = (over.as_mut().poll(cx), hold.check()) {
                     return Poll::Ready(Err(ended));
-                }
-                if shutdown.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Err(LockError::ShuttingDown { key: key.clone() }));
                 }
                 if time_up.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;

@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use super::LocalQueues;
 use crate::local_queue::shutdowns::Shutdown;
+use crate::local_queue::waiter::Waiter;
 
 impl LocalQueues {
-    /// Begins a shutdown: all waiters end with an error, and so do callers that come before it
-    /// ends.
+    /// Begins a shutdown: waiters end with an error, and so do callers that come before it ends.
+    /// Those inside of a hold wait on.
     pub(crate) fn shut_down(&self) -> Shutdown {
         // The shutdown is counted first: a caller that enters a queue after the loop below sees the
         // count.
         let shutdown = self.shared.shutdowns.begin();
         let queues: Vec<_> = self.shared.queues.lock().values().map(Arc::clone).collect();
         for queue in queues {
-            let waiters = std::mem::take(&mut queue.state().waiters);
-            for waiter in waiters.into_iter() {
+            let shutdowns = &self.shared.shutdowns;
+            let is_refused = |waiter: &Waiter| shutdowns.refuse(waiter.terms.shutdowns);
+            let waiters = queue.state().waiters.take_all(is_refused);
+            for waiter in waiters {
                 waiter.answer(Err(queue.shutting_down()));
             }
             queue.news.notify_one();

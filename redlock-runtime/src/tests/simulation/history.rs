@@ -165,11 +165,11 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     }
     for (process, redlock) in redlocks.iter().enumerate() {
         let is_alive = world.runs_at(process, now) == now;
-        let (held, pending) = (redlock.held().len(), redlock.engine().pending.count());
-        if is_alive && (held, pending) != (0, 0) {
-            state
-                .witness
-                .report(now, &format!("process {process}: {held} held, {pending} pending"));
+        let pending = &redlock.engine().pending;
+        let (held, locks, pending) = (redlock.held().len(), pending.locks(), pending.count());
+        if is_alive && (held, locks, pending) != (0, 0, 0) {
+            let left = format!("process {process}: {held} held, {locks} kept, {pending} pending");
+            state.witness.report(now, &left);
         }
     }
 }
