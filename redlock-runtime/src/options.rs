@@ -38,7 +38,9 @@ pub enum Wait {
     /// of a second after the first answer; where servers are far, within twenty times as long as
     /// an attempt takes, which is two seconds at most.
     Never,
-    /// Wait until the lock is free, however long it takes.
+    /// Wait until the lock is free, however long it takes. The call fails with
+    /// [`LockError::ExpireTooShort`] if the lock is granted, but three times in a row too late for
+    /// its `expire`.
     Forever,
 }
 

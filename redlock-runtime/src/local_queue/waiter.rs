@@ -21,6 +21,8 @@ pub(crate) struct Waiter {
     pub(crate) attempts_before: u32,
     /// That another owner has the lock, as the caller was told at this moment, by itself.
     pub(crate) refused: Option<(Busy, Moment)>,
+    /// How often the lock was granted to it with nothing left of the lease.
+    pub(crate) late_grants: u32,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -33,7 +35,7 @@ thread_local! {
 impl Waiter {
     /// A caller that waits no longer than until `end`.
     pub(crate) fn new(id: u64, terms: Terms, end: Moment, reply: oneshot::Sender<Answer>) -> Self {
-        Self { id, terms, end, attempts_before: 0, refused: None, reply }
+        Self { id, terms, end, attempts_before: 0, refused: None, late_grants: 0, reply }
     }
 
     pub(crate) fn end(&self) -> Moment {

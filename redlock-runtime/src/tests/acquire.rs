@@ -165,6 +165,30 @@ async fn a_lock_that_comes_too_late_is_given_back() {
     assert_eq!(fake.store.owner("k"), None);
 }
 
+/// A thread that stood still is no reason for an error, and a wait with an end goes on until then.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_ever_is_told_of_an_expire_that_is_always_too_short() {
+    let (expire, slow) = (Duration::from_millis(100), Fate::Slow(Duration::from_millis(95)));
+    let forever = Wait::Forever;
+    // One attempt of the caller, and those of its poller.
+    let calls = [(forever, 3, true), (forever, 40, false), (Wait::AtMost(30 * SECOND), 40, true)];
+    for (wait, late, is_granted) in calls {
+        let (redlock, fake) = fake();
+        fake.next_acquires(vec![slow; late]);
+        match redlock.lock("k").expire(expire).wait(wait).acquire().await {
+            Ok(guard) => {
+                assert!(is_granted && guard.check().is_ok(), "{wait:?}, {late}");
+                guard.release().await.unwrap();
+            }
+            Err(LockError::ExpireTooShort { took, .. }) => {
+                assert!(!is_granted && took < expire, "{wait:?}, {late}: {took:?}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(fake.store.owner("k"), None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiters_of_one_process_are_served_in_the_order_of_coming() {
     let (redlock, fake) = fake();

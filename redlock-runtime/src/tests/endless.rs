@@ -38,7 +38,7 @@ impl Visit for Line {
 }
 
 /// The warnings from now on.
-fn warnings() -> (Arc<Mutex<Vec<String>>>, Hearing) {
+pub(super) fn warnings() -> (Arc<Mutex<Vec<String>>>, Hearing) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let hearing = hear({
         let told = Arc::clone(&told);

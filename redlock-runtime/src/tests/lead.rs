@@ -11,6 +11,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Level;
 
+use super::endless::warnings;
 use super::fake::{Fake, Fate, SECOND, client, fake, fake_giving_up, fake_with};
 use super::hear::hear;
 use crate::client::{LockRequest, Redlock};
@@ -189,6 +190,21 @@ async fn what_passes_is_waited_for() {
     leader.release().await.unwrap();
     assert!(leads.await.unwrap().unwrap() - resigned < 10 * SECOND);
     waits.abort();
+}
+
+/// Nothing of a lease is left when its grant arrives.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_whose_leases_are_too_short_says_so_once_and_asks_seldom() {
+    let (redlock, fake) = fake();
+    let (told, _hearing) = warnings();
+    fake.next_acquires(vec![Fate::Slow(Duration::from_millis(95)); 1_000]);
+    let leads = candidate(&redlock).expire(Duration::from_millis(100)).lead(never);
+    assert!(timeout(60 * SECOND, leads).await.is_err(), "it goes on");
+    let told = told.lock().unwrap();
+    let failed = told.iter().filter(|line| line.contains("campaign failed")).collect::<Vec<_>>();
+    assert!(failed.len() == 1 && failed[0].contains("choose a longer `expire`"), "{told:?}");
+    let asked = fake.take_log().iter().filter(|line| line.starts_with("acquire")).count();
+    assert!((20..100).contains(&asked), "{asked} attempts in a minute");
 }
 
 /// A leader whose renewals are used up comes behind the candidates that wait.

@@ -14,6 +14,9 @@ use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::local_queue::{Counted, LocalQueue, QueueHandle, QueueState, Waiter};
 use crate::telemetry;
 
+/// After so many grants in a row that came too late, a wait without an end is over.
+const MOST_LATE_GRANTS: u32 = 3;
+
 pub(super) struct PollerContext {
     pub(super) engine: Arc<Engine>,
     pub(super) queue: QueueHandle,
@@ -169,6 +172,20 @@ impl PollerContext {
         let time = CallTime { started: waiter.terms.started, now: self.now() };
         let attempts = self.local_queue().attempts_for(waiter);
         observed.error(&self.local_queue().key, time, attempts, before)
+    }
+
+    /// The lock was granted to a waiter after `took`, with nothing left of its lease. The waiter
+    /// stays the first: the next answer may come in time. If it never does, the end of the wait
+    /// tells the caller so; a wait without an end is over after a few such grants.
+    pub(super) fn too_late(&mut self, mut waiter: Waiter, took: Duration) {
+        self.observed.too_late(took, waiter.terms.expire);
+        waiter.late_grants += 1;
+        if waiter.end() == Moment::NEVER && waiter.late_grants >= MOST_LATE_GRANTS {
+            let error = self.refusal(&self.observed, &waiter, None);
+            waiter.answer(Err(error));
+        } else {
+            self.queue.put_back(waiter);
+        }
     }
 
     /// An attempt failed. Returns the pause before the next one. If retrying cannot help, the first

@@ -45,10 +45,7 @@ pub(super) async fn deliver(
         };
         match handoff::deliver(&poller.engine, &poller.queue, tenure, waiter, None) {
             Delivery::Done => poller.observed = Observed::default(),
-            Delivery::TooLate(waiter, took) => {
-                poller.observed.too_late(took, waiter.terms.expire);
-                poller.queue.put_back(waiter);
-            }
+            Delivery::TooLate(waiter, took) => poller.too_late(waiter, took),
             Delivery::Returned(unwanted) => {
                 tenure = unwanted;
                 continue;
