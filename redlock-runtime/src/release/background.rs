@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::NodeError;
 use crate::executor;
 use crate::hold::Tenure;
-use crate::local_queue::ReleaseUnderWay;
+use crate::local_queue::{QueueHandle, ReleaseUnderWay};
 use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::thread_exit::Unsent;
@@ -84,7 +84,8 @@ pub(crate) fn in_background(task: ReleaseTask) {
     }
 }
 
-/// Frees a lock that is no longer wanted by any caller.
-pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
-    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
+/// Frees a lock that is no longer wanted by any caller of its `queue`.
+pub(crate) fn free(engine: &Arc<Engine>, queue: &QueueHandle, tenure: &Tenure) {
+    let queue = Some(queue.another());
+    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), queue));
 }

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod batches;
+mod behind_releases;
 mod cohort;
 mod crowd;
 #[cfg(feature = "metrics")]

@@ -177,7 +177,7 @@ impl Strategy for ByAttempts {
 
     async fn give_way(&mut self, poller: &mut PollerContext, tenure: Tenure) -> Option<Tenure> {
         self.ask_at = Moment::ZERO;
-        release::free(&poller.engine, &tenure);
+        release::free(&poller.engine, &poller.queue, &tenure);
         None
     }
 

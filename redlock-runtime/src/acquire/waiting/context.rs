@@ -8,6 +8,7 @@ use crate::acquire::endless::warn_if_endless;
 use crate::acquire::observed::{CallTime, Observed};
 use crate::backend::{Busy, Fault};
 use crate::backoff;
+use crate::budget::yield_to_others;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeErrorKind};
@@ -63,6 +64,14 @@ impl PollerContext {
     /// How long an acquire may take that is no entry in a queue.
     pub(super) fn acquire_within(&self) -> Duration {
         self.engine.acquire_timeout
+    }
+
+    /// Lets releases of the key leave that are tasks of the background thread: an attempt that
+    /// overtook them would be refused.
+    pub(super) async fn let_releases_leave(&self) {
+        if self.queue.has_background_release() {
+            yield_to_others().await;
+        }
     }
 
     /// Awaits a command, and meanwhile times out waiters that cannot wait for its answer.

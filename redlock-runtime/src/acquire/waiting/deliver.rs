@@ -32,7 +32,7 @@ pub(super) async fn deliver(
         let waiter = match receiver(poller, &tenure, may_claim) {
             Receiver::Waiter(waiter) => waiter,
             Receiver::Nobody => {
-                release::free(&poller.engine, &tenure);
+                release::free(&poller.engine, &poller.queue, &tenure);
                 return None;
             }
             Receiver::AfterClaim(terms) => {
@@ -92,7 +92,7 @@ async fn claim(
         }
         Err(Ungranted::Failed(fault)) => {
             if !fault.is_unknown {
-                release::free(&engine, &tenure);
+                release::free(&engine, &poller.queue, &tenure);
             }
             let pause = poller.failed(fault);
             Err(Some(poller.now().plus(pause)))

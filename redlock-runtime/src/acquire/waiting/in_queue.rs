@@ -367,7 +367,7 @@ impl Strategy for InQueue {
                 }
                 // The script makes the lease longer before anything else, also where it fails then.
                 tenure.note_unanswered(sent);
-                release::free(&engine, &tenure);
+                release::free(&engine, &poller.queue, &tenure);
                 self.failed(poller, fault);
             }
         }

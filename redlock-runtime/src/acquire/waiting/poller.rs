@@ -65,6 +65,7 @@ impl<S: Strategy> Poller<S> {
 
     async fn run(mut self) {
         loop {
+            self.context.let_releases_leave().await;
             self.context.time_out_expired(self.strategy.is_queued());
             match self.next_step() {
                 NextStep::GiveWay(tenure, _pending) => {
@@ -200,7 +201,7 @@ impl<S: Strategy> Drop for Poller<S> {
             (state.returned.take(), is_needed)
         };
         if let Some((tenure, _pending)) = returned.map(|returned| *returned) {
-            release::free(engine, &tenure);
+            release::free(engine, queue, &tenure);
         }
         // The thread is started before its replacement is created: the drop of a replacement that
         // cannot be spawned would create another replacement, without end.
