@@ -15,8 +15,8 @@ use crate::mutex::Mutex;
 /// After how many commands over the background thread a runtime gets a connection. A runtime that
 /// ends after a few commands is not worth one.
 const CALLS_BEFORE: u32 = 64;
-/// How many runtimes are remembered before those without a connection are forgotten.
-const MOST_RUNTIMES: usize = 256;
+/// How many runtimes that want a connection are remembered before they are forgotten.
+const MOST_WANTED: usize = 256;
 /// After a silent connection, this many times as many commands go over the background thread. A
 /// caller that blocks its runtime while it waits makes its connection silent.
 const CALLS_AFTER_SILENCE: u32 = 16;
@@ -104,10 +104,7 @@ impl<S: Source> LocalRuntimes<S> {
             },
             Entry::Vacant(state) => {
                 state.insert(RuntimeState::Wanted { calls: 1, calls_before: CALLS_BEFORE });
-                if states.len() > MOST_RUNTIMES {
-                    // Most of these runtimes have ended since; their end is not reported.
-                    states.retain(|_, state| !matches!(state, RuntimeState::Wanted { .. }));
-                }
+                forget_wanted(&mut states, here.id());
                 return;
             }
         };
@@ -119,6 +116,15 @@ impl<S: Source> LocalRuntimes<S> {
         let states = Arc::downgrade(&self.states);
         let opening = Opening { states, id: home.id(), calls_before, has_entry: true };
         home.spawn(opening.stay(route, self.over.clone()));
+    }
+}
+
+/// Forgets who wants a connection, except for the one that came last, where there are many of them:
+/// most of these runtimes have ended since, and their end is not reported.
+fn forget_wanted<S: Source>(states: &mut RuntimeStates<S>, last: runtime::Id) {
+    let is_wanted = |state: &RuntimeState<S>| matches!(state, RuntimeState::Wanted { .. });
+    if states.values().filter(|state| is_wanted(state)).count() > MOST_WANTED {
+        states.retain(|id, state| *id == last || !is_wanted(state));
     }
 }
 

@@ -87,3 +87,28 @@ async fn a_runtime_that_asks_seldom_gets_none() {
     // Without a connection to the server, more calls do not open one either.
     assert!(places.values().all(|place| matches!(place, RuntimeState::Wanted { .. })));
 }
+
+/// Those that have a connection, or cannot have one, are no reason to forget others.
+#[test]
+fn a_new_runtime_is_remembered_however_many_there_are() {
+    let new = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let remembered = |are_wanted: bool| {
+        let node = node();
+        for _ in 0..=MOST_WANTED {
+            let wanted = RuntimeState::Wanted { calls: 1, calls_before: CALLS_BEFORE };
+            let state = if are_wanted { wanted } else { RuntimeState::Closed };
+            node.runtimes.states.lock().insert(new().handle().id(), state);
+        }
+        new().block_on(async {
+            for _ in 0..3 {
+                assert!(node.local_connection().is_none());
+            }
+            let states = node.runtimes.states.lock();
+            let here = states.get(&Handle::current().id());
+            assert!(matches!(here, Some(RuntimeState::Wanted { calls: 3, .. })));
+            states.len()
+        })
+    };
+    assert_eq!(remembered(false), MOST_WANTED + 2);
+    assert_eq!(remembered(true), 1, "the new one");
+}
