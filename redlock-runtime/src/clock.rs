@@ -11,6 +11,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// been up, and the moment at which they began must not be cut to the machine's start.
 const ORIGIN: u64 = 2 * 365 * 24 * 3600 * 1_000_000_000;
 
+/// The longest sleep without a look at the real time.
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
 /// A point in time, as a [`Clock`] showed it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(u64);
@@ -157,8 +160,8 @@ impl Clock {
 
     /// Sleeps until `moment`. Cancel safe: dropping it has no effect.
     ///
-    /// The timer may run on a clock that stops in suspend: it only wakes the caller, which checks
-    /// the moment again.
+    /// The timers of the runtime stop while the machine is suspended, so that real time is looked
+    /// at now and then: after a suspend, this is [`LONGEST_SLEEP`] late at most.
     pub(crate) async fn sleep_until(self, moment: Moment) {
         if moment == Moment::NEVER {
             // No timer at all: a paused clock would jump to it.
@@ -169,7 +172,9 @@ impl Clock {
             if now >= moment {
                 return;
             }
-            tokio::time::sleep(moment.since(now)).await;
+            let left = moment.since(now);
+            let pause = if self == Self::Boot { left.min(LONGEST_SLEEP) } else { left };
+            tokio::time::sleep(pause).await;
         }
     }
 }
@@ -207,6 +212,9 @@ fn boot_time() -> Moment {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
     use super::*;
 
     #[test]
@@ -247,6 +255,22 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
             assert_eq!(Clock::Tokio.now().since(start), Duration::from_millis(1));
         });
+    }
+
+    /// It may have gone on while the timers of the runtime stood still.
+    #[tokio::test(start_paused = true)]
+    async fn a_long_sleep_looks_at_the_real_time_now_and_then() {
+        let hour = Duration::from_secs(3600);
+        let mut sleep = pin!(Clock::Boot.sleep_until(Clock::Boot.now().plus(hour)));
+        let mut looks = 0;
+        let counted = poll_fn(|cx| {
+            looks += 1;
+            sleep.as_mut().poll(cx)
+        });
+        // The paused clock of the timers jumps; an hour of real time does not go by.
+        let minute = 12 * LONGEST_SLEEP;
+        assert!(tokio::time::timeout(minute, counted).await.is_err());
+        assert!(looks >= 12, "{looks}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,6 +50,14 @@ impl Executor {
         paused_runtime().map_or(Self::BackgroundThread, Self::Runtime)
     }
 
+    /// What its timers are for.
+    fn clock(&self) -> Clock {
+        match self {
+            Self::BackgroundThread => Clock::Boot,
+            Self::Runtime(_) => Clock::Tokio,
+        }
+    }
+
     /// `None`: the background thread.
     pub(crate) fn runtime_id(&self) -> Option<runtime::Id> {
         match self {
@@ -92,9 +100,15 @@ impl Executor {
     ) -> Result<impl Future<Output = ()> + Send + Sync + use<>, LockError> {
         let (mut ring, rings) = oneshot::channel::<()>();
         if let Some(limit) = limit {
+            let clock = self.clock();
             self.spawn(async move {
-                // The task ends earlier if the caller goes away.
-                let _ = tokio::time::timeout(limit, ring.closed()).await;
+                let moment = clock.now().plus(limit);
+                tokio::select! {
+                    biased;
+                    // The caller has gone away.
+                    () = ring.closed() => {}
+                    () = clock.sleep_until(moment) => {}
+                }
             })?;
         }
         Ok(async move { drop(rings.await) })
