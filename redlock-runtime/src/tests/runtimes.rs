@@ -94,6 +94,26 @@ fn a_lease_that_is_over_on_its_own_clock_is_refused_on_no_other_one() {
     }
 }
 
+/// What is left of its `min_hold` is asked for, and counted, by the clock of the same thread.
+#[test]
+fn a_lock_that_another_thread_lets_go_of_stays_taken_by_its_own_clock() {
+    let store = MemoryStore::new();
+    let (redlock, paused) = (client(&store), runtime(true));
+    let guard = paused.block_on(async {
+        tokio::time::advance(3600 * SECOND).await;
+        redlock.lock("k").expire(SECOND).min_hold(10 * SECOND).acquire().await.unwrap()
+    });
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    paused.block_on(async {
+        let is_retained = || store.owner("k").is_some_and(|owner| owner.contains(":retained:"));
+        assert!(is_retained());
+        tokio::time::advance(9 * SECOND).await;
+        assert!(is_retained());
+        tokio::time::advance(2 * SECOND).await;
+        assert_eq!(store.owner("k"), None);
+    });
+}
+
 /// Whether a local of a thread was dropped when tokio's locals were gone.
 static WAS_LATE: AtomicBool = AtomicBool::new(false);
 
