@@ -47,6 +47,15 @@ impl Cluster {
         Cluster::of(nodes).await
     }
 
+    /// The same with nodes built with `tls`: they speak TLS among each other.
+    pub async fn start_over_tls(node_timeout: Duration, tls: &[String]) -> Cluster {
+        let mut nodes = Vec::new();
+        for _ in 0..2 * MASTERS {
+            nodes.push(node(node_timeout, &[]).tls(tls).start().await);
+        }
+        Cluster::of(nodes).await
+    }
+
     /// The same with a proxy in front of each node, in their order. Nodes and clients are told the
     /// addresses of the proxies; the replicas copy their masters through them.
     pub async fn start_behind_proxies(
@@ -79,6 +88,11 @@ impl Cluster {
     /// All nodes, replicas too.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::url).collect()
+    }
+
+    /// All nodes of a cluster over TLS, replicas too.
+    pub fn tls_urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Server::tls_url).collect()
     }
 
     /// Commands for assertions, which find the master of their key.
@@ -234,7 +248,9 @@ impl Cluster {
             let all = self.nodes.len();
             eventually(BOUND, || async {
                 let known = lines_of(raw.cmd(&["CLUSTER", "NODES"]).await);
-                let met = known.iter().filter(|line| !line.contains("handshake")).count();
+                // The port without TLS is learned last.
+                let is_met = |line: &&String| !line.contains("handshake") && !line.contains(":0@");
+                let met = known.iter().filter(is_met).count();
                 if met == all { Ok(()) } else { Err(known) }
             })
             .await;
@@ -261,10 +277,10 @@ impl Cluster {
             if !flags.contains(&"master") || flags.contains(&"fail") {
                 continue;
             }
-            let master = self
-                .nodes
-                .iter()
-                .find(|node| words[1].starts_with(&format!("127.0.0.1:{}@", node.public_port())));
+            // Over a connection without TLS, the port without TLS is told.
+            let is_at = |port: u16| words[1].starts_with(&format!("127.0.0.1:{port}@"));
+            let is_it = |node: &&Server| is_at(node.public_port()) || is_at(node.port());
+            let master = self.nodes.iter().find(is_it);
             // A slot that is on its way stands in brackets, after the ranges.
             for range in words[8..].iter().filter(|range| !range.starts_with('[')) {
                 let (first, last) = range.split_once('-').unwrap_or((range, range));

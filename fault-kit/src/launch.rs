@@ -39,6 +39,9 @@ pub struct Settings {
     pub is_cluster: bool,
     /// The port that other servers and clients are told, where it is not the server's own.
     pub announced: Option<u16>,
+    /// Certificates and who is trusted, for a second port, which speaks TLS; without, there is none.
+    pub tls: Vec<String>,
+    pub tls_port: Option<u16>,
 }
 
 impl Settings {
@@ -53,6 +56,8 @@ impl Settings {
             clock: None,
             is_cluster: false,
             announced: None,
+            tls: Vec::new(),
+            tls_port: None,
         }
     }
 
@@ -91,7 +96,11 @@ impl Settings {
             let who = if self.is_cluster { "cluster" } else { "replica" };
             format!("{who}-announce-ip 127.0.0.1\n{who}-announce-port {port}\n")
         }));
-        for line in &self.config {
+        if let Some(port) = self.tls_port {
+            config.push_str(&format!("tls-port {port}\ntls-replication yes\n"));
+            config.push_str(if self.is_cluster { "tls-cluster yes\n" } else { "" });
+        }
+        for line in self.tls.iter().chain(&self.config) {
             config.push_str(line);
             config.push('\n');
         }
@@ -104,7 +113,9 @@ impl Settings {
 /// Starts on a free port.
 pub async fn launch(settings: &mut Settings) -> (Supervised, u16) {
     for _ in 0..PORT_TRIES {
-        let port = if settings.is_cluster { free_cluster_port() } else { free_port() };
+        let free: fn() -> u16 = if settings.is_cluster { free_cluster_port } else { free_port };
+        settings.tls_port = (!settings.tls.is_empty()).then(free);
+        let port = free();
         if let Some(child) = attempt(settings, port).await {
             return (child, port);
         }

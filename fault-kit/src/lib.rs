@@ -28,6 +28,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, unreachable_pub)]
 
 mod binary;
+#[cfg(feature = "certificates")]
+mod certificates;
 mod clock;
 mod cluster;
 mod dir;
@@ -47,6 +49,8 @@ mod server;
 pub mod supervise;
 
 pub use binary::has_server;
+#[cfg(feature = "certificates")]
+pub use certificates::{Authority, Certificate};
 pub use cluster::Cluster;
 pub use events::capture;
 pub use eventually::{Verdict, block_thread, eventually, ms, secs, time_passes, within};

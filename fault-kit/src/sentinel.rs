@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::eventually::{eventually, ms, secs};
 use crate::proxy::Proxy;
 use crate::raw::{Raw, lines_of};
-use crate::server::Server;
+use crate::server::{Server, ServerBuilder};
 
 const MASTER: &str = "mymaster";
 
@@ -42,12 +42,13 @@ impl Sentinels {
     /// Sentinels that leave a busy machine alone; `config` goes to the servers, not to them.
     pub async fn start_with(down_after: Duration, config: &[&str]) -> Sentinels {
         let server = || config.iter().fold(Server::builder(), |all, line| all.config(line));
-        let master = server().start().await;
-        let (one, two) = tokio::join!(
-            server().replica_of(&master).start(),
-            server().replica_of(&master).start()
-        );
-        Sentinels::watch(vec![master, one, two], down_after).await
+        Sentinels::watch(replicated(server).await, down_after, &[]).await
+    }
+
+    /// The same with servers and sentinels built with `tls`: they speak TLS among each other.
+    pub async fn start_over_tls(down_after: Duration, tls: &[String]) -> Sentinels {
+        let servers = replicated(|| Server::builder().tls(tls)).await;
+        Sentinels::watch(servers, down_after, tls).await
     }
 
     /// The same with a proxy in front of each server, in their order. The sentinels know the
@@ -69,11 +70,11 @@ impl Sentinels {
             proxy.lead_to(&server);
             servers.push(server);
         }
-        (Sentinels::watch(servers, down_after).await, proxies)
+        (Sentinels::watch(servers, down_after, &[]).await, proxies)
     }
 
     /// Starts sentinels that watch these servers, of which the first one is the master.
-    async fn watch(servers: Vec<Server>, down_after: Duration) -> Sentinels {
+    async fn watch(servers: Vec<Server>, down_after: Duration, tls: &[String]) -> Sentinels {
         let port = servers[0].public_port();
         let watch = || {
             Server::builder()
@@ -84,6 +85,7 @@ impl Sentinels {
                 ))
                 .config(&format!("sentinel failover-timeout {MASTER} 3000"))
                 .config(&format!("sentinel parallel-syncs {MASTER} 2"))
+                .tls(tls)
                 .sentinel()
         };
         let (a, b, c) = tokio::join!(watch().start(), watch().start(), watch().start());
@@ -95,6 +97,11 @@ impl Sentinels {
     /// The sentinels: what a client is told.
     pub fn urls(&self) -> Vec<String> {
         self.sentinels.iter().map(Server::url).collect()
+    }
+
+    /// The sentinels of a set over TLS.
+    pub fn tls_urls(&self) -> Vec<String> {
+        self.sentinels.iter().map(Server::tls_url).collect()
     }
 
     /// The first one is the first master.
@@ -183,6 +190,14 @@ impl Sentinels {
             role => Err(format!("{} says {role:?}", master.port())),
         }
     }
+}
+
+/// A master and two replicas.
+async fn replicated(server: impl Fn() -> ServerBuilder) -> Vec<Server> {
+    let master = server().start().await;
+    let replica = || server().replica_of(&master).start();
+    let (one, two) = tokio::join!(replica(), replica());
+    vec![master, one, two]
 }
 
 async fn field(sentinel: &Raw, name: &str) -> Option<u32> {

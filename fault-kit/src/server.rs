@@ -58,14 +58,25 @@ impl Server {
         self.port
     }
 
-    /// The port that other servers and clients are told: that of a proxy, or its own.
+    /// The port that other servers are told, and clients that speak TLS if it does: that of a
+    /// proxy, the one for TLS, or its own.
     pub fn public_port(&self) -> u16 {
-        self.settings.announced.unwrap_or(self.port)
+        self.settings.announced.or(self.settings.tls_port).unwrap_or(self.port)
     }
 
-    /// The second port of a cluster's node, on which the nodes talk to each other.
+    /// The port of a cluster's node on which the nodes talk to each other.
     pub fn bus_port(&self) -> u16 {
-        self.port + launch::BUS_OFFSET
+        self.settings.tls_port.unwrap_or(self.port) + launch::BUS_OFFSET
+    }
+
+    /// The port of a server built with `tls`.
+    pub fn tls_port(&self) -> u16 {
+        self.settings.tls_port.expect("the server was built with tls(..)")
+    }
+
+    /// Without credentials, of a server built with `tls`.
+    pub fn tls_url(&self) -> String {
+        format!("rediss://127.0.0.1:{}", self.tls_port())
     }
 
     /// The process id of the running server.
@@ -255,6 +266,15 @@ impl ServerBuilder {
     #[must_use]
     pub fn cluster(mut self) -> Self {
         self.settings.is_cluster = true;
+        self
+    }
+
+    /// With a second port, for TLS, and these lines of its configuration, which name the
+    /// certificates. Other servers are told that port, and talk to this one over TLS. Without any
+    /// line, there is no such port.
+    #[must_use]
+    pub fn tls(mut self, lines: &[String]) -> Self {
+        self.settings.tls = lines.to_vec();
         self
     }
 

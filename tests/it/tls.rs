@@ -2,8 +2,8 @@
 
 use redlock::{LockError, NodeErrorKind, Redlock, Released, Tls, Wait};
 
-use crate::certificates::{Authority, TlsServer};
-use crate::support::{Server, eventually, secs, within};
+use crate::certificates::{TlsServer, Trusted};
+use crate::support::{Authority, Server, eventually, secs, within};
 
 /// Over TLS, and by the server's own account.
 async fn whole_life(server: &TlsServer, redlock: &Redlock) {
