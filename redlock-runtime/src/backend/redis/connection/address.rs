@@ -115,6 +115,12 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
         )));
     }
     let info = url.into_connection_info().map_err(|error| {
+        if unread_parts::has_wildcard(url) {
+            return LockError::config(format!(
+                "`{shown}` is where a server listens, at all addresses of its machine; name one of \
+                 these addresses, as in `redis://127.0.0.1:6379`"
+            ));
+        }
         // It has a detail where the value of this parameter is wrong, which is not shown.
         let why = error.detail().map_or("", |_| ", as its `protocol` is unknown");
         LockError::config(format!(

@@ -77,6 +77,10 @@ fn bad_urls_say_what_to_write() {
     assert!(message("redis://locks@127.0.0.1").contains("a user without a password"));
     assert!(message("unix:///run/redis.sock?user=locks").contains("a user without a password"));
     assert!(parse("redis://default@127.0.0.1", None).is_ok());
+    for wildcard in ["redis://u:p@0.0.0.0:6379/2", "redis://[::]", "redis://[0:0::0]:6379"] {
+        let message = message(wildcard);
+        assert!(message.contains("name one of these addresses"), "{message}");
+    }
 }
 
 #[test]
@@ -98,18 +102,24 @@ fn what_the_client_library_would_not_read_is_an_error() {
         ("unix:///run/x?password=s3cret", "`password`", "?user=USER&pass=PASSWORD"),
         ("unix:///run/x?database=2", "`database`", "`?db=2`"),
         ("unix:///run/x#2", "a `#`", "`?db=2`"),
+        ("unix:///run/x?user=u&pass=s3cret+b", "a `+`", "`%2B`"),
     ] {
         let message = message(url);
         assert!(message.contains(named) && message.contains(advice), "{url}: {message}");
         assert!(!message.contains("s3cret"), "{url}: {message}");
     }
-    for url in
-        ["redis://h/2?protocol=resp3", "redis://h?", "redis://h#", "unix:///x?db=2&protocol=3"]
-    {
+    for url in [
+        "redis://h/2?protocol=resp3",
+        "redis://h?",
+        "redis://h#",
+        "redis://u:p+q@h",
+        "unix:///x+y?db=2&protocol=3",
+    ] {
         assert!(parse(url, None).is_ok(), "{url}");
     }
-    let info = parse("unix:///run/x?db=2&user=u&pass=p", None).unwrap();
-    assert_eq!((info.redis_settings().db(), info.redis_settings().password()), (2, Some("p")));
+    let info = parse("unix:///run/x?db=2&user=u&pass=p%2Bq%20r", None).unwrap();
+    let settings = info.redis_settings();
+    assert_eq!((settings.db(), settings.password()), (2, Some("p+q r")));
 }
 
 #[cfg(feature = "tls")]

@@ -4,8 +4,8 @@ use deadpool_redis::redis::parse_redis_url;
 
 use crate::error::LockError;
 
-/// Rejects the parts of a URL that the client library would leave unread, without a word: another
-/// database than the one that was meant has other locks.
+/// Rejects the parts of a URL that the client library would leave unread, or read as something else,
+/// without a word: another database than the one that was meant has other locks.
 pub(super) fn check(url: &str, is_socket: bool, shown: &str) -> Result<(), LockError> {
     let Some(parsed) = parse_redis_url(url) else { return Ok(()) };
     let read: &[&str] = if is_socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
@@ -21,6 +21,12 @@ pub(super) fn check(url: &str, is_socket: bool, shown: &str) -> Result<(), LockE
             "`{shown}` has {named} behind its `?`, which is not read there; {advice}"
         )));
     }
+    if is_socket && parsed.query().is_some_and(|query| query.contains('+')) {
+        return Err(LockError::config(format!(
+            "`{shown}` has a `+` behind its `?`, where it would be read as a space; write `%2B`, \
+             and a space as `%20`"
+        )));
+    }
     if parsed.fragment().is_some_and(|fragment| !fragment.is_empty()) {
         return Err(LockError::config(format!(
             "`{shown}` has a `#`, and what follows it is not read; {}, and a `#` as `%23`",
@@ -28,6 +34,13 @@ pub(super) fn check(url: &str, is_socket: bool, shown: &str) -> Result<(), LockE
         )));
     }
     Ok(())
+}
+
+/// Is the host one at which a server listens, and to which no client can connect?
+pub(super) fn has_wildcard(url: &str) -> bool {
+    let parsed = parse_redis_url(url);
+    let host = parsed.as_ref().and_then(|url| url.host_str());
+    host.is_some_and(|host| matches!(host, "0.0.0.0" | "[::]"))
 }
 
 /// Is there a parameter that other clients know?
