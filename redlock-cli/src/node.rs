@@ -10,7 +10,7 @@ use redlock::deadpool_redis::redis::{
     self, AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, Pipeline,
     RedisError, RedisResult, ServerError, ServerErrorKind, TlsCertificates, Value,
 };
-use redlock::{LockError, NodeError, NodeErrorKind};
+use redlock::{LockError, NodeError, NodeErrorKind, Tls};
 
 use crate::failure::Failure;
 use crate::servers::{Servers, Topology};
@@ -35,7 +35,7 @@ pub(crate) struct Node {
 
 enum Place {
     Server(Box<Client>),
-    Sentinel { urls: Vec<String>, master: String },
+    Sentinel { urls: Vec<String>, master: String, tls: Option<Tls> },
     Cluster { client: Box<ClusterClient>, seeds: Vec<Client> },
 }
 
@@ -61,7 +61,8 @@ impl Node {
         Ok(match &servers.topology {
             Topology::Masters(urls) => Self::each(servers, urls)?,
             Topology::Sentinel { urls, master } => {
-                let place = Place::Sentinel { urls: urls.clone(), master: master.clone() };
+                let (urls, tls) = (urls.clone(), servers.tls.clone());
+                let place = Place::Sentinel { urls, master: master.clone(), tls };
                 let shown = master.rsplit_once('@').map_or(master.as_str(), |(_, name)| name);
                 vec![Self::new(format!("sentinel {shown}"), place)]
             }
@@ -284,7 +285,7 @@ impl Place {
                 return Ok((Connection::Cluster(connection), None));
             }
             Self::Server(client) => (**client).clone(),
-            Self::Sentinel { urls, master } => watched(urls, master).await?,
+            Self::Sentinel { urls, master, tls } => watched(urls, master, tls.as_ref()).await?,
         };
         let connection = client.get_multiplexed_async_connection_with_config(&settings).await?;
         let address = client.get_connection_info().addr().clone();
@@ -295,8 +296,8 @@ impl Place {
     async fn listen(&self) -> RedisResult<PubSub> {
         match self {
             Self::Server(client) => client.get_async_pubsub().await,
-            Self::Sentinel { urls, master } => {
-                watched(urls, master).await?.get_async_pubsub().await
+            Self::Sentinel { urls, master, tls } => {
+                watched(urls, master, tls.as_ref()).await?.get_async_pubsub().await
             }
             Self::Cluster { seeds, .. } => {
                 let mut outcome = Err(no_reply());
@@ -318,8 +319,8 @@ fn is_refusal(error: &NodeError) -> bool {
 }
 
 /// The master that sentinels name now.
-async fn watched(urls: &[String], master: &str) -> RedisResult<Client> {
-    let found = operator::watched_master(urls, master).await;
+async fn watched(urls: &[String], master: &str, tls: Option<&Tls>) -> RedisResult<Client> {
+    let found = operator::watched_master(urls, master, tls).await;
     found.map(|(_, client)| client).map_err(|error| std::io::Error::other(error.to_string()).into())
 }
 

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Servers {
     pub(crate) topology: Topology,
     pub(crate) prefix: String,
-    tls: Option<Tls>,
+    pub(crate) tls: Option<Tls>,
 }
 
 #[derive(Debug)]
@@ -48,12 +48,6 @@ impl Servers {
     pub(crate) fn from_args(args: &ServerArgs) -> Result<Self, Failure> {
         operator::check_prefix(&args.prefix)?;
         let tls = tls()?;
-        if tls.is_some() && args.sentinel.is_some() {
-            return Err(Failure::usage(
-                "sentinels and the master that they watch are reached without the files of \
-                 REDLOCK_TLS_CA, REDLOCK_TLS_CERT and REDLOCK_TLS_KEY; leave these out",
-            ));
-        }
         let written = Written::find(args)?;
         written.check(args, tls.as_ref())?;
         let urls = written.urls;
@@ -61,10 +55,13 @@ impl Servers {
         if let Some(master) = args.sentinel.as_ref().filter(|master| master.contains("://")) {
             let on_line = args.is_sentinel_on_line;
             let option = if on_line { "--sentinel" } else { "REDLOCK_SENTINEL" };
-            let server = server_at(&format!("the value of {option}"), master, None)?;
+            let server = server_at(&format!("the value of {option}"), master, tls.as_ref())?;
             if on_line {
                 refuse_password(option, &server, "REDLOCK_SENTINEL")?;
             }
+        }
+        if let Some(master) = &args.sentinel {
+            operator::check_watched(&urls, master, tls.as_ref())?;
         }
         let topology = match &args.sentinel {
             Some(master) => Topology::Sentinel { urls, master: master.clone() },

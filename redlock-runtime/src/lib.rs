@@ -70,9 +70,10 @@ pub use state::{LeaseState, LostReason, Released};
 #[cfg(all(feature = "tls", feature = "sentinel"))]
 pub mod __operator {
     pub use crate::backend::operator::{
-        Digests, LockKeys, PERMITS, READERS, certificates, check_mode, client_of, digests, explain,
-        hold_of, info_field, is_group, is_outage, lock_keys, release_script, retained_by, server,
-        shared_release_script, shown_permits, shown_readers, tls, watched_master,
+        Digests, LockKeys, PERMITS, READERS, certificates, check_mode, check_watched, client_of,
+        digests, explain, hold_of, info_field, is_group, is_outage, lock_keys, release_script,
+        retained_by, server, shared_release_script, shown_permits, shown_readers, tls,
+        watched_master,
     };
     #[cfg(feature = "cluster")]
     pub use crate::backend::operator::{

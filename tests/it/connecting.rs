@@ -75,7 +75,8 @@ async fn a_client_is_built_over_a_long_way() {
 async fn a_client_is_built_by_way_of_sentinels_over_a_long_way() {
     let (set, proxies) = Sentinels::start_behind_proxies(secs(60), &[]).await;
     for proxy in &proxies {
-        proxy.delay_replies(ms(400));
+        // The client library of its own would give up after half a second.
+        proxy.delay_replies(ms(700));
     }
     let builder = Redlock::builder().sentinel(set.urls(), Sentinels::MASTER);
     builder.reply_timeout(secs(1)).build().await.unwrap();

@@ -106,6 +106,7 @@ mod server_queue_far;
 mod server_queue_turns;
 mod testing_kit;
 mod tls;
+mod tls_topologies;
 mod transfers;
 
 mod support_cluster;

@@ -27,6 +27,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("fork-in-a-body", forks_roles::in_a_body),
         ("fork-while-others-lock", forks_roles::while_others_lock),
         ("transfer", crate::transfers::work),
+        ("watch-the-tls-provider", crate::tls::watch_the_provider),
         ("fork-and-block", forks_roles::and_block),
         ("run-a-job", crate::min_hold::run_jobs),
         ("run-ticks", crate::min_hold::run_ticks),

@@ -1,8 +1,10 @@
 //! TLS against real servers: whom a client trusts, who it is, and what it says when it refuses.
 
 use redlock::{LockError, NodeErrorKind, Redlock, Released, Tls, Wait};
+use rustls::crypto::CryptoProvider;
 
 use crate::certificates::{TlsServer, Trusted};
+use crate::support::process::{Args, Process, block_on, emit};
 use crate::support::{Authority, Server, eventually, secs, within};
 
 /// Over TLS, and by the server's own account.
@@ -42,6 +44,29 @@ async fn config_error(tls: Tls) -> String {
     let error = connect("rediss://127.0.0.1:1".to_owned(), tls).await.unwrap_err();
     let LockError::Config { message, .. } = error else { panic!("{error:?}") };
     message
+}
+
+/// Says whether this process has a TLS provider before and after a client first connects.
+pub fn watch_the_provider(_: &Args) {
+    block_on(async {
+        let ours = Authority::new("ours");
+        let own = ours.sign("client", &["client"], 4096);
+        let tls = ours.trust().client_cert_pem(&own.chain, &own.key);
+        let redlock = Redlock::builder().url("rediss://127.0.0.1:1").tls(tls).lazy();
+        let redlock = redlock.build().await.unwrap();
+        emit(&format!("built {}", CryptoProvider::get_default().is_some()));
+        redlock.lock("k").wait(Wait::Never).acquire().await.unwrap_err();
+        emit(&format!("connected {}", CryptoProvider::get_default().is_some()));
+    });
+}
+
+/// The program may install one of its own until then.
+#[tokio::test]
+async fn a_process_has_no_tls_provider_of_the_library_before_it_connects() {
+    let mut child = Process::spawn("watch-the-tls-provider", &[]);
+    assert_eq!(child.event("built").await, "false");
+    assert_eq!(child.event("connected").await, "true");
+    assert!(child.wait(secs(15)).await.success());
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ mod sentinel_changes;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod tls;
 #[cfg(target_os = "linux")]
 mod top;
 mod topologies;

@@ -260,19 +260,3 @@ async fn a_variable_that_is_no_text_names_no_other_server() {
     let ended = ended(command.spawn().unwrap()).await;
     assert!(ended.code == 64 && ended.stderr.contains("more arguments"), "{ended:?}");
 }
-
-/// Sentinels, and the master that they watch, are reached without these files: a command that left
-/// them out would trust other authorities than it was told.
-#[tokio::test]
-async fn files_for_tls_and_sentinels_do_not_go_together() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("ca.pem");
-    std::fs::write(&file, "").unwrap();
-    for args in [&["ls"][..], &["show", "k"], &["doctor"], &["run", "k", "true"]] {
-        let mut command = tool("redis://127.0.0.1:1", args);
-        command.env("REDLOCK_SENTINEL", "mymaster").env("REDLOCK_TLS_CA", &file);
-        let ended = ended(command.spawn().unwrap()).await;
-        assert_eq!(ended.code, 64, "{args:?}: {ended:?}");
-        assert!(ended.stderr.contains("REDLOCK_TLS_CA"), "{args:?}: {ended:?}");
-    }
-}

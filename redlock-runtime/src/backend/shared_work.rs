@@ -60,6 +60,11 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
         end.outcome.get().cloned()
     }
 
+    /// The outcome of the work that was begun last, if it is over.
+    pub(crate) fn latest(&self) -> Option<T> {
+        self.under_way.lock().as_ref()?.end.outcome.get().cloned()
+    }
+
     fn enqueued<F>(&self, home: &Handle, begin: impl FnOnce() -> F) -> Arc<End<T>>
     where
         F: Future<Output = T> + Send + 'static,

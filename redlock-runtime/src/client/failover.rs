@@ -14,7 +14,8 @@ impl RedlockBuilder {
     ///
     /// User and password in `urls` are those of the sentinels. Where the master wants a login, a
     /// database or TLS, `master_name` is a URL with the name in the place of the host:
-    /// `redis://user:password@mymaster/0`, or `rediss://..`.
+    /// `redis://user:password@mymaster/0`, or `rediss://..`. The certificates of `tls` are for
+    /// both, the sentinels and the master.
     ///
     /// A failover may forget locks that were granted in the last moments, since replicas lag
     /// behind their master: two can hold a lock then, until the first one's lease ends. The
@@ -63,7 +64,7 @@ impl RedlockBuilder {
 impl RedlockBuilder {
     /// Uses the Redis Cluster to which the servers at these URLs belong (feature `cluster`). Name
     /// several, so that a client can start while one is down; the others it finds itself. User and
-    /// password are the same for all.
+    /// password are the same for all, and so are the certificates of `tls`.
     ///
     /// Each lock stands on the master of its key's slot. Leases on other masters live on while one
     /// is silent or being replaced.

@@ -228,10 +228,13 @@ impl RedlockBuilder {
         self
     }
 
-    /// Whom the `rediss://` URLs of this client trust, and which certificate they show. Other
-    /// URLs, pools, `sentinel`, `cluster` and `memory` are then an error of
-    /// [`build`](Self::build): nobody shall believe that they are encrypted by it. Default: the
-    /// roots of Mozilla, no client certificate.
+    /// Whom the `rediss://` URLs of this client trust, and which certificate they show; also at
+    /// the servers that sentinels or a cluster name. Other URLs, a master that sentinels know by a
+    /// bare name, pools and `memory` are then an error of [`build`](Self::build): they would not be
+    /// encrypted by it. Default: the roots of Mozilla, no client certificate.
+    ///
+    /// Sentinels and the servers of a cluster name addresses, which certificates then must have,
+    /// unless they are told to name hosts (`docs/security.md`).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -66,9 +66,10 @@ impl Node {
         matches!(self, Self::Cluster(_) | Self::ClusterPool(_))
     }
 
-    /// Servers that are named by URLs, and replace each other?
-    fn has_urls_of_several(&self) -> bool {
+    /// Does this client itself connect to the servers, which are named by URLs?
+    fn has_urls(&self) -> bool {
         match self {
+            Self::Url(_) => true,
             #[cfg(feature = "sentinel")]
             Self::Sentinel { .. } => true,
             #[cfg(feature = "cluster")]
@@ -93,7 +94,7 @@ impl Node {
             Self::Cluster(_) | Self::ClusterPool(_) => unreachable!("`cluster` stands alone"),
             #[cfg(feature = "sentinel")]
             Self::Sentinel { urls, master } => {
-                Arc::new(RedisNode::watched(&urls, &master, options)?)
+                Arc::new(RedisNode::watched(&urls, &master, tls, options)?)
             }
             #[cfg(feature = "sentinel")]
             Self::SentinelPool(pool) => {
@@ -194,17 +195,13 @@ impl Topology {
     }
 
     fn check_tls(&self) -> Result<(), LockError> {
-        let other = self.nodes.iter().find(|node| !matches!(node, Node::Url(_)));
-        let Some(other) = other.filter(|_| self.tls.is_some()) else { return Ok(()) };
-        Err(LockError::config(if other.has_urls_of_several() {
-            "certificates of one's own (`tls`, or REDLOCK_TLS_CA, REDLOCK_TLS_CERT and \
-             REDLOCK_TLS_KEY) are not supported with `sentinel` and `cluster`, whose `rediss://` \
-             URLs trust the roots of Mozilla and no others; leave them out, and give the servers \
-             certificates of a public authority, or connect by way of a TLS proxy"
-        } else {
-            "`tls` is for `rediss://` URLs; a pool connects with settings of its own, and \
-             `memory` not at all"
-        }))
+        if self.tls.is_none() || self.nodes.iter().all(Node::has_urls) {
+            return Ok(());
+        }
+        Err(LockError::config(
+            "`tls` is for `rediss://` URLs; a pool connects with settings of its own, and `memory` \
+             not at all",
+        ))
     }
 
     #[cfg(feature = "cluster")]
@@ -217,7 +214,9 @@ impl Topology {
         }
         let reports = Arc::clone(&options.reports);
         let backend = match (self.nodes.pop(), self.nodes.is_empty()) {
-            (Some(Node::Cluster(urls)), true) => RedisCluster::open(&urls, options)?,
+            (Some(Node::Cluster(urls)), true) => {
+                RedisCluster::open(&urls, self.tls.as_ref(), options)?
+            }
             (Some(Node::ClusterPool(pool)), true) => RedisCluster::from_pool(pool, options),
             _ => return Err(LockError::config("`cluster` stands alone; it is several already")),
         };

@@ -47,13 +47,13 @@ impl RedisNode {
         tls: Option<&Tls>,
         options: NodeOptions,
     ) -> Result<Self, LockError> {
-        let (name, pool, client) = address::open(url, tls)?;
-        Ok(Self::new(name, Direct::new(pool, Some(client)), options))
+        let info = address::parse(url, tls)?;
+        Ok(Self::new(address::name(&info), Direct::to(info), options))
     }
 
     /// `pool` is the source of connections; its size and recycling do not matter.
     pub(crate) fn from_pool(pool: &Pool, index: usize, options: NodeOptions) -> Self {
-        Self::new(format!("redis pool {index}"), Direct::new(pool.clone(), None), options)
+        Self::new(format!("redis pool {index}"), Direct::Pool(pool.clone()), options)
     }
 }
 

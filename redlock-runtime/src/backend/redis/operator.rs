@@ -15,7 +15,7 @@ use deadpool_redis::redis::{Cmd, ConnectionInfo, Pipeline, RedisFuture, RedisRes
 use super::commands::Script;
 use super::commands::exclusive::{self, release};
 use super::commands::shared::{self, release as shared_release, words};
-use super::connection::{address, diagnose};
+use super::connection::{address, diagnose, dial};
 use super::health::{info, startup_check};
 #[cfg(feature = "cluster")]
 use super::topology::cluster_connection::ShardsConnection;
@@ -113,20 +113,39 @@ pub fn digests() -> Digests {
 
 /// What a message may call the server at `url`, and a client for it.
 pub fn server(url: &str, tls: Option<&Tls>) -> Result<(String, Client), LockError> {
-    address::open(url, tls).map(|(name, _, client)| (name, client))
+    let info = address::parse(url, tls)?;
+    let name = address::name(&info);
+    client(name, info)
+}
+
+/// A client that connects by itself.
+fn client(name: String, info: ConnectionInfo) -> Result<(String, Client), LockError> {
+    dial::prepare(info.addr());
+    match Client::open(info) {
+        Ok(client) => Ok((name, client)),
+        Err(error) => Err(LockError::config(format!("{name}: {error}"))),
+    }
 }
 
 /// The server that the sentinels call the master at the moment.
-pub async fn watched_master(urls: &[String], master: &str) -> Result<(String, Client), LockError> {
-    let (name, sentinels) = Sentinels::each(urls, master)?;
+pub async fn watched_master(
+    urls: &[String],
+    master: &str,
+    tls: Option<&Tls>,
+) -> Result<(String, Client), LockError> {
+    let (name, sentinels) = Sentinels::each(urls, master, tls)?;
     let unavailable =
         |error| LockError::Unavailable { key: String::new(), nodes: vec![explain(&name, &error)] };
     let Some(found) = sentinels.master().await else {
         return Err(LockError::config("these sentinels are those of a pool"));
     };
-    let client = found.map_err(unavailable)?;
-    let name = format!("{name} at {}", client.get_connection_info().addr());
-    Ok((name, client))
+    let info = found.map_err(unavailable)?;
+    client(format!("{name} at {}", info.addr()), info)
+}
+
+/// Can the master of this name be found with these sentinels, as far as the options tell?
+pub fn check_watched(urls: &[String], master: &str, tls: Option<&Tls>) -> Result<(), LockError> {
+    Sentinels::each(urls, master, tls).map(drop)
 }
 
 /// Is the server at `node` one that has all locks, by its answer to `INFO`?

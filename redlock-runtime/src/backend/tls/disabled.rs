@@ -1,6 +1,8 @@
 //! Without the feature `tls`: a request for TLS is an error, so that no connection is plain by
 //! mistake.
 
+#[cfg(feature = "cluster")]
+use deadpool_redis::cluster::ClusterClientBuilder;
 use deadpool_redis::redis::{ConnectionInfo, RedisError};
 
 use crate::error::LockError;
@@ -27,15 +29,29 @@ impl Tls {
 const ADVICE: &str =
     "build redlock with its feature `tls`: `redlock-runtime = { features = [\"tls\"] }`";
 
-pub(in crate::backend) fn prepare(shown: &str) -> Result<(), LockError> {
+pub(in crate::backend) fn require(shown: &str) -> Result<(), LockError> {
     Err(LockError::config(format!("`{shown}` asks for TLS; {ADVICE}")))
 }
+
+pub(in crate::backend) fn provide() {}
 
 pub(in crate::backend) fn secure(
     _: ConnectionInfo,
     tls: &Tls,
 ) -> Result<ConnectionInfo, LockError> {
     match *tls {}
+}
+
+#[cfg(feature = "cluster")]
+#[expect(clippy::unnecessary_wraps, reason = "with the feature there are errors")]
+pub(in crate::backend) fn certify(
+    builder: ClusterClientBuilder,
+    tls: Option<&Tls>,
+) -> Result<ClusterClientBuilder, LockError> {
+    match tls {
+        Some(tls) => match *tls {},
+        None => Ok(builder),
+    }
 }
 
 pub(in crate::backend) fn is_failure(_: &RedisError) -> bool {

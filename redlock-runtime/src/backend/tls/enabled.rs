@@ -5,17 +5,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, fs, io};
 
+#[cfg(feature = "cluster")]
+use deadpool_redis::cluster::ClusterClientBuilder;
 use deadpool_redis::redis::{Client, ClientTlsConfig, ConnectionInfo, RedisError, TlsCertificates};
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 
 use super::pem;
 use crate::error::LockError;
 
 /// Settings of TLS connections: private certificate authorities (CAs) and client certificates, for
-/// the `rediss://` URLs of one client. Feature `tls`.
+/// the `rediss://` URLs of one client, and the servers that sentinels or a cluster name to it.
+/// Feature `tls`.
 ///
 /// Without it, servers are checked against the roots of Mozilla. The checks cannot be switched off.
 /// Every file is read once: a certificate that was replaced needs a new client.
+///
+/// The ciphers are those of rustls' default provider. If a process has none when it first connects
+/// over TLS, *ring* becomes its default provider then. A program that wants another one, or
+/// installs one and treats it as an error that there is one already, does so before.
 ///
 /// ```no_run
 /// # async fn demo() -> Result<(), redlock::LockError> {
@@ -171,12 +178,19 @@ fn read(path: &Path) -> Result<Vec<u8>, LockError> {
         .map_err(|error| LockError::config(format!("{} cannot be read: {error}", path.display())))
 }
 
-/// Installs a process-wide provider before the first use of rustls, which would panic without one.
+/// Is there TLS for the URL that is `shown`? Here there is.
 #[expect(clippy::unnecessary_wraps, reason = "without the feature this is an error")]
-pub(in crate::backend) fn prepare(_: &str) -> Result<(), LockError> {
-    // An error means that the program has installed a provider already, which is just as good.
-    let _ = ring::default_provider().install_default();
+pub(in crate::backend) fn require(_: &str) -> Result<(), LockError> {
     Ok(())
+}
+
+/// Sees to it that the process has a provider of ciphers, before a connection is made: without one,
+/// and with several to choose from, rustls would panic. It may be another one than this.
+pub(in crate::backend) fn provide() {
+    if CryptoProvider::get_default().is_none() {
+        // An error means that the program has installed one meanwhile, which is just as good.
+        let _ = ring::default_provider().install_default();
+    }
 }
 
 /// `info` of a `rediss://` URL, with the certificates of `tls`.
@@ -188,6 +202,19 @@ pub(in crate::backend) fn secure(
         .map(|client| client.get_connection_info().clone())
         // The message is dropped, because it may quote a PEM text.
         .map_err(|_| LockError::config("the certificates of `Tls` cannot be used"))
+}
+
+/// For the connections that the client of a cluster makes: it leaves out those of its first
+/// servers.
+#[cfg(feature = "cluster")]
+pub(in crate::backend) fn certify(
+    builder: ClusterClientBuilder,
+    tls: Option<&Tls>,
+) -> Result<ClusterClientBuilder, LockError> {
+    Ok(match tls {
+        Some(tls) => builder.certs(tls.certificates()?),
+        None => builder,
+    })
 }
 
 /// Did the handshake or a later record fail? Errors of the socket do not count.

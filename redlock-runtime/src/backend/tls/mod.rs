@@ -8,12 +8,16 @@ mod enabled;
 mod pem;
 #[cfg(feature = "tls")]
 pub use enabled::Tls;
+#[cfg(all(feature = "tls", feature = "cluster"))]
+pub(super) use enabled::certify;
 #[cfg(feature = "tls")]
-pub(super) use enabled::{is_failure, prepare, secure};
+pub(super) use enabled::{is_failure, provide, require, secure};
 
 #[cfg(not(feature = "tls"))]
 mod disabled;
 #[cfg(not(feature = "tls"))]
 pub(crate) use disabled::Tls;
+#[cfg(all(not(feature = "tls"), feature = "cluster"))]
+pub(super) use disabled::certify;
 #[cfg(not(feature = "tls"))]
-pub(super) use disabled::{is_failure, prepare, secure};
+pub(super) use disabled::{is_failure, provide, require, secure};

@@ -1,6 +1,9 @@
 //! Checks that PEM texts hold what they should. No message shows a part of them: if line breaks are
 //! lost, as happens in environment variables, the wrong line is the whole key.
 
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{Error, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -20,7 +23,13 @@ pub(super) fn check(ca: Option<&[u8]>, client: Option<(&[u8], &[u8])>) -> Result
     let chain = certificates(CHAIN, chain)?;
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| explain(KEY, &error, "PRIVATE KEY", "; a passphrase is not supported"))?;
-    let config = ClientConfig::builder().with_root_certificates(roots);
+    // No provider is installed for a check.
+    let provider = CryptoProvider::get_default().cloned();
+    let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| LockError::config("the TLS provider of this process knows no TLS 1.2 or 1.3"))?
+        .with_root_certificates(roots);
     config.with_client_auth_cert(chain, key).map(drop).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
             LockError::config(format!("{KEY} does not belong to {CHAIN}"))

@@ -1,18 +1,16 @@
-//! The address of a node: a URL becomes a pool, and a name without credentials.
+//! The address of a node, as a URL names it, and its name without credentials.
 
 mod unread_parts;
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+#[cfg(feature = "sentinel")]
+use deadpool_redis::redis::RedisResult;
 use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::io::tcp::socket2::TcpKeepalive;
-use deadpool_redis::redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
-};
-use deadpool_redis::{Manager, Pool, Runtime};
+use deadpool_redis::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
-use super::host_lookup::HostLookup;
 use crate::backend::tls;
 use crate::backend::tls::Tls;
 use crate::error::LockError;
@@ -20,27 +18,10 @@ use crate::error::LockError;
 /// How connections introduce themselves to servers, from Redis 7.2 on (`CLIENT SETINFO`).
 const LIBRARY: &str = env!("CARGO_PKG_NAME");
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Commands that one connection queues before callers wait for room.
-const PIPELINE_DEPTH: usize = 1024;
 /// After so much silence the kernel asks whether the server is there, so often, and so many times.
 const QUIET: Duration = Duration::from_secs(15);
 const PROBE: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
-
-/// The name of the node at `url`, the pool for its connections, and a client for subscriptions.
-pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client), LockError> {
-    let info = parse(url, tls)?;
-    let name = name(&info);
-    let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
-    let client = Client::open(info.clone()).map_err(failed)?;
-    let settings = settings().set_dns_resolver(HostLookup::default());
-    let manager = Manager::new_with_config(info, settings).map_err(failed)?;
-    let pool = Pool::builder(manager)
-        .runtime(Runtime::Tokio1)
-        .build()
-        .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-    Ok((name, pool, client))
-}
 
 /// A command leaves at once, also after another one that the server has not acknowledged. A
 /// connection whose server is gone without a word ends after half a minute, whether it is quiet or
@@ -51,15 +32,6 @@ pub(crate) fn tcp_settings() -> TcpSettings {
     #[cfg(any(target_os = "android", target_os = "linux"))]
     let settings = settings.set_user_timeout(QUIET + PROBE * PROBES);
     settings
-}
-
-/// Without timeouts: every connect and every command has a timeout of this library, whose error
-/// says what it was for.
-pub(crate) fn settings() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_connection_timeout(None)
-        .set_pipeline_buffer_size(PIPELINE_DEPTH)
 }
 
 /// Fails for a URL that cannot work, whatever `Tls` comes with it.
@@ -90,7 +62,7 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
     let is_secure = match scheme {
         "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => false,
         "rediss" | "valkeys" => {
-            tls::prepare(&shown)?;
+            tls::require(&shown)?;
             true
         }
         _ if url.starts_with(char::is_whitespace) => {
@@ -144,11 +116,32 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
              the password of a user that has none (`nopass`)"
         )));
     }
-    let settings = settings.clone().set_lib_name(LIBRARY, VERSION);
-    let info = info.set_redis_settings(settings).set_tcp_settings(tcp_settings());
+    let info = of_this_library(info);
     match tls {
         Some(tls) => tls::secure(info, tls),
         None => Ok(info),
+    }
+}
+
+fn of_this_library(info: ConnectionInfo) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_lib_name(LIBRARY, VERSION);
+    info.set_redis_settings(settings).set_tcp_settings(tcp_settings())
+}
+
+/// A server that is known by a name alone, without a login and without TLS.
+#[cfg(feature = "sentinel")]
+pub(crate) fn bare(name: &str) -> RedisResult<ConnectionInfo> {
+    Ok(of_this_library((name, 0).into_connection_info()?))
+}
+
+/// The address of another server, reached in the same way as `like`.
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+pub(crate) fn place(like: &ConnectionAddr, (host, port): &(String, u16)) -> ConnectionAddr {
+    match like.clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host.clone(), *port),
     }
 }
 

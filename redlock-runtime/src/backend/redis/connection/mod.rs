@@ -4,6 +4,7 @@ pub(crate) mod address;
 pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
+pub(crate) mod dial;
 pub(crate) mod ended;
 pub(crate) mod host_lookup;
 pub(crate) mod identified_source;

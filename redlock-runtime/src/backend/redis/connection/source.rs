@@ -5,9 +5,10 @@ use std::time::Duration;
 use deadpool::managed::Manager;
 use deadpool_redis::Pool;
 use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
-use deadpool_redis::redis::{Client, RedisResult};
+use deadpool_redis::redis::{ConnectionInfo, RedisResult};
 
-use super::{ended, unasked};
+use super::host_lookup::HostLookup;
+use super::{dial, ended, unasked};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
 use crate::clock::Moment;
 
@@ -83,16 +84,23 @@ pub(crate) trait Source: Send + Sync + 'static {
 }
 
 /// One server, whose address is known.
-pub(crate) struct Direct {
-    pool: Pool,
-    /// `None`: the caller supplied the pool. Its connections have timeouts of their own, and it
-    /// does not tell where they lead, so that none of them can subscribe.
-    client: Option<Client>,
+pub(crate) enum Direct {
+    Server {
+        info: Box<ConnectionInfo>,
+        lookup: HostLookup,
+    },
+    /// The caller supplied the pool. Its connections have timeouts of their own, and it does not
+    /// tell where they lead, so that none of them can subscribe.
+    Pool(Pool),
 }
 
 impl Direct {
-    pub(crate) fn new(pool: Pool, client: Option<Client>) -> Self {
-        Self { pool, client }
+    pub(crate) fn to(info: ConnectionInfo) -> Self {
+        Self::Server { info: Box::new(info), lookup: HostLookup::default() }
+    }
+
+    fn is_server(&self) -> bool {
+        matches!(self, Self::Server { .. })
     }
 }
 
@@ -100,19 +108,19 @@ impl Source for Direct {
     type Connection = MultiplexedConnection;
 
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        // `create`, not `get`: an idle connection of the pool may belong to a runtime that has
-        // ended, and checking it costs a round trip or, on a frozen server, a timeout each.
-        match (Manager::create(self.pool.manager()).await, &self.client) {
-            (Ok(connection), Some(_)) => Ok(connection),
-            (Ok(mut connection), None) => {
+        match self {
+            Self::Server { info, lookup } => match dial::connect(info, lookup).await {
+                // Boxed: it is seldom needed.
+                Err(error) => Err(Box::pin(unasked::explained(info.addr(), error)).await),
+                made => made,
+            },
+            // `create`, not `get`: an idle connection of the pool may belong to a runtime that has
+            // ended, and checking it costs a round trip or, on a frozen server, a timeout each.
+            Self::Pool(pool) => {
+                let mut connection = Manager::create(pool.manager()).await?;
                 connection.set_response_timeout(NO_LIMIT);
                 Ok(connection)
             }
-            (Err(error), Some(client)) => {
-                // Boxed: it is seldom needed.
-                Err(Box::pin(unasked::explained(client.get_connection_info().addr(), error)).await)
-            }
-            (Err(error), None) => Err(error),
         }
     }
 
@@ -121,18 +129,18 @@ impl Source for Direct {
     }
 
     fn channel(&self, prefix: &str) -> String {
-        if self.client.is_some() { subscription::channel() } else { mailbox::channel(prefix) }
+        if self.is_server() { subscription::channel() } else { mailbox::channel(prefix) }
     }
 
     async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
-        let Some(client) = &self.client else {
+        let Self::Server { info, lookup } = self else {
             return mailbox::subscribe(self.connect().await?, listener).await;
         };
-        subscription::subscribe(client.get_async_pubsub().await?, listener).await.map(Some)
+        subscription::subscribe(dial::listen(info, lookup).await?, listener).await.map(Some)
     }
 
     fn may_be_named(&self) -> bool {
-        self.client.is_some()
+        self.is_server()
     }
 
     const IS_PORTABLE: bool = true;

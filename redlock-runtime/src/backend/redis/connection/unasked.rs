@@ -156,8 +156,9 @@ mod tests {
     }
 
     async fn diagnosed(url: &str) -> (NodeErrorKind, String) {
-        let (name, pool, client) = address::open(url, None).unwrap();
-        let error = Direct::new(pool, Some(client)).connect().await.map(drop).unwrap_err();
+        let info = address::parse(url, None).unwrap();
+        let name = address::name(&info);
+        let error = Direct::to(info).connect().await.map(drop).unwrap_err();
         let diagnosis = diagnose(&name, &error);
         assert_eq!(diagnosis.is_final, diagnosis.error.kind() == Authentication);
         (diagnosis.error.kind(), diagnosis.error.to_string())

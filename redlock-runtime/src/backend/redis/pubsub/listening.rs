@@ -11,15 +11,13 @@ use tokio::time::{Instant, timeout};
 use super::mailbox;
 use super::registry::{Phase, signals};
 use super::subscription::{News, PubsubStream, broken};
-use crate::backend::redis::connection::Source;
+use crate::backend::redis::connection::source::{CONNECT, Source};
 use crate::backend::redis::founders;
 use crate::backend::redis::route::Route;
 use crate::backend::{Claim, Release};
 use crate::denial;
 use crate::shield::tell;
 
-/// How long it may take to make a connection and to show that it receives messages.
-const CONNECT: Duration = Duration::from_secs(5);
 /// How long the release of an unwanted lock may take.
 const REPLY: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -47,6 +45,7 @@ impl<S: Source> Listening<'_, S> {
         let mut pause = SHORTEST_PAUSE;
         let (mut was_heard, mut denials) = (false, 0);
         loop {
+            // A connection for commands may take as long.
             match timeout(CONNECT, self.subscribe()).await {
                 Ok(Ok(Some((subscription, heard)))) => {
                     let since = Instant::now();

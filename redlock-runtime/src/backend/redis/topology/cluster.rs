@@ -13,7 +13,7 @@ use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
 };
 use deadpool_redis::redis::{
-    Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
+    ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
 };
 use tokio::time::{Instant, timeout};
 
@@ -21,11 +21,14 @@ use super::cluster_connection::ShardsConnection;
 use super::last_checks::LastChecks;
 use super::masters;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
-use crate::backend::redis::connection::{SharedConnection, Source, address, unasked};
+use crate::backend::redis::connection::host_lookup::HostLookup;
+use crate::backend::redis::connection::{SharedConnection, Source, address, dial, unasked};
 use crate::backend::redis::node::RedisNode;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, silent};
-use crate::backend::{Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply};
+use crate::backend::{
+    Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply, Tls, tls,
+};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::shield::tell;
@@ -61,12 +64,16 @@ impl fmt::Debug for RedisCluster {
 }
 
 impl RedisCluster {
-    pub(crate) fn open(urls: &[String], options: NodeOptions) -> Result<Self, LockError> {
-        let Some(first) = urls.first() else {
+    pub(crate) fn open(
+        urls: &[String],
+        tls: Option<&Tls>,
+        options: NodeOptions,
+    ) -> Result<Self, LockError> {
+        let seeds =
+            urls.iter().map(|url| address::parse(url, tls)).collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = seeds.first() else {
             return Err(LockError::config("`cluster` names no server"));
         };
-        let seeds =
-            urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
         if let Some(seed) = seeds.iter().find(|seed| seed.redis_settings().db() != 0) {
             let name = address::name(seed);
             return Err(LockError::config(format!(
@@ -74,9 +81,9 @@ impl RedisCluster {
                  the number out"
             )));
         }
-        let name = format!("cluster {}", address::open(first, None)?.0);
-        let nodes = seeds.clone();
-        let client = ClusterClientBuilder::new(seeds)
+        let name = format!("cluster {}", address::name(first));
+        let lookup = HostLookup::default();
+        let client = ClusterClientBuilder::new(seeds.clone())
             .retries(RETRIES)
             .min_retry_wait(SHORTEST_PAUSE_MS)
             .max_retry_wait(LONGEST_PAUSE_MS)
@@ -84,9 +91,11 @@ impl RedisCluster {
             .response_timeout(CLIENT_REPLY)
             .overall_response_timeout(None)
             .tcp_settings(address::tcp_settings())
+            .async_dns_resolver(lookup.clone());
+        let client = tls::certify(client, tls)?
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        let shards = Shards::Client { client: Box::new(client), seeds: nodes };
+        let shards = Shards::Client { client: Box::new(client), seeds, lookup };
         Ok(Self::of(name, shards, options))
     }
 
@@ -199,6 +208,7 @@ pub(crate) enum Shards {
     Client {
         client: Box<ClusterClient>,
         seeds: Vec<ConnectionInfo>,
+        lookup: HostLookup,
     },
     Pool(Pool),
 }
@@ -214,11 +224,17 @@ impl Source for Shards {
 
     async fn connect(&self) -> RedisResult<ShardsConnection> {
         match self {
-            Self::Client { client, seeds } => match client.get_async_generic_connection().await {
-                // Boxed: it is seldom needed.
-                Err(error) if error.is_io_error() => Err(Box::pin(failure(seeds, error)).await),
-                made => made.map(ShardsConnection::Own),
-            },
+            Self::Client { client, seeds, lookup } => {
+                found(seeds, lookup).await?;
+                seeds.iter().for_each(|seed| dial::prepare(seed.addr()));
+                match client.get_async_generic_connection().await {
+                    // Boxed: it is seldom needed.
+                    Err(error) if error.is_io_error() => {
+                        Err(Box::pin(failure(seeds, lookup, error)).await)
+                    }
+                    made => made.map(ShardsConnection::Own),
+                }
+            }
             Self::Pool(pool) => pool.manager().create().await.map(ShardsConnection::Pooled),
         }
     }
@@ -243,19 +259,35 @@ impl Source for Shards {
     }
 
     async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
-        let Self::Client { seeds, .. } = self else { return Ok(None) };
-        masters::subscribe(seeds, listener).await.map(Some)
+        let Self::Client { seeds, lookup, .. } = self else { return Ok(None) };
+        masters::subscribe(seeds, lookup, listener).await.map(Some)
     }
+}
+
+/// Waits until the address of one of the first servers is known. The client library has less time
+/// for that than a name server may need, and then finds the answer.
+async fn found(seeds: &[ConnectionInfo], lookup: &HostLookup) -> RedisResult<()> {
+    let attempt = |seed| -> ConnectAttempt<'_, ()> {
+        let seed: &ConnectionInfo = seed;
+        Box::pin(async move {
+            match seed.addr() {
+                ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                    lookup.addresses(host, *port).await.map(drop)
+                }
+                _ => Ok(()),
+            }
+        })
+    };
+    Race::to_servers(seeds.iter().map(attempt)).won().await
 }
 
 /// Why none of the first servers can be connected to. The client library tells the error of the
 /// last one only, and the errors of the others may be different: so each is asked by itself.
-async fn failure(seeds: &[ConnectionInfo], told: RedisError) -> RedisError {
-    let attempt = |seed: &ConnectionInfo| -> ConnectAttempt<'static, ()> {
-        let seed = seed.clone();
+async fn failure(seeds: &[ConnectionInfo], lookup: &HostLookup, told: RedisError) -> RedisError {
+    let attempt = |seed| -> ConnectAttempt<'_, ()> {
+        let seed: &ConnectionInfo = seed;
         Box::pin(async move {
-            let client = Client::open(seed.clone())?;
-            match timeout(CLIENT_CONNECT, client.get_multiplexed_async_connection()).await {
+            match timeout(CLIENT_CONNECT, dial::connect(seed, lookup)).await {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) => Err(unasked::explained(seed.addr(), error).await),
                 Err(_) => Err(silent()),
@@ -304,7 +336,7 @@ mod tests {
     /// What a cluster fails with whose first servers are at these ports.
     async fn failed_with(scheme: &str, ports: [u16; 2]) -> (NodeErrorKind, bool, String) {
         let urls = ports.map(|port| format!("{scheme}://u:p@127.0.0.1:{port}"));
-        let cluster = RedisCluster::open(&urls, NodeOptions::default()).unwrap();
+        let cluster = RedisCluster::open(&urls, None, NodeOptions::default()).unwrap();
         let fault = cluster.verify(Duration::from_secs(60)).await.unwrap_err();
         (fault.nodes[0].kind(), fault.is_final, fault.nodes_text())
     }
@@ -348,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_cluster_without_a_server_says_so() {
-        let error = RedisCluster::open(&[], NodeOptions::default()).unwrap_err().to_string();
+        let error = RedisCluster::open(&[], None, NodeOptions::default()).unwrap_err().to_string();
         assert!(error.contains("`cluster` names no server"), "{error}");
     }
 }

@@ -83,8 +83,9 @@ impl RedisCluster {
     async fn view(&self, begun: Instant, within: Duration) -> Result<View, NodeError> {
         let name = &self.core().name;
         let asked = timeout_at(begun + within, async {
-            let mut loan = if let Shards::Client { seeds, .. } = &self.core().source.inner {
-                let asked = timeout(within / 2, masters::view(seeds, &[], within / 4)).await;
+            let mut loan = if let Shards::Client { seeds, lookup, .. } = &self.core().source.inner {
+                let view = masters::view(seeds, lookup, &[], within / 4);
+                let asked = timeout(within / 2, view).await;
                 match (asked.unwrap_or_else(|_| Err(silent())), self.node.route.calls.at_hand()) {
                     (Ok((_, view)), _) => return Ok(view),
                     (Err(_), Some(loan)) => loan,
@@ -141,7 +142,9 @@ impl RedisCluster {
         let begun = Instant::now();
         let asked = timeout(within, async {
             let answer = match &self.core().source.inner {
-                Shards::Client { seeds, .. } => masters::ask(&seeds[0], &address, &question).await,
+                Shards::Client { seeds, lookup, .. } => {
+                    masters::ask(&seeds[0], &address, &question, lookup).await
+                }
                 Shards::Pool(_) => {
                     let mut loan = self.examining.borrow().await?;
                     let (host, port) = address;
@@ -182,7 +185,7 @@ mod tests {
             if command.contains("SLOTS") { slots.clone() } else { "+OK\r\n".to_owned() }
         });
         let url = format!("redis://127.0.0.1:{}", port.await);
-        let cluster = RedisCluster::open(&[url], NodeOptions::default()).unwrap();
+        let cluster = RedisCluster::open(&[url], None, NodeOptions::default()).unwrap();
         let fault = cluster.verify(Duration::from_secs(60)).await.unwrap_err();
         let text = fault.nodes_text();
         assert!(text.contains("slots 0 to 16383 does not tell its address"), "{text}");
@@ -192,7 +195,7 @@ mod tests {
     #[test]
     fn a_master_with_an_address_of_ipv6_has_its_brackets() {
         let urls = ["redis://h".to_owned()];
-        let cluster = RedisCluster::open(&urls, NodeOptions::default()).unwrap();
+        let cluster = RedisCluster::open(&urls, None, NodeOptions::default()).unwrap();
         let name = |host: &str| cluster.name_of(&(host.to_owned(), 7911));
         assert_eq!(name("::1"), "cluster redis://h:6379 ([::1]:7911)");
         assert_eq!(name("b"), "cluster redis://h:6379 (b:7911)");

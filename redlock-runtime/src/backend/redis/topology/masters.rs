@@ -9,8 +9,7 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::{PubSubSink, PubSubStream};
 use deadpool_redis::redis::{
-    Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult,
-    ServerErrorKind, Value,
+    Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
 };
 use futures_core::Stream;
 use tokio::time::{Instant, timeout};
@@ -23,8 +22,11 @@ use super::slotless::slotless;
 use super::slots::without_address;
 use super::slots::{Address, Master, View, parse};
 #[cfg(all(feature = "tls", feature = "sentinel"))]
-use crate::backend::redis::connection::address;
+use crate::backend::redis::connection::address::name;
+use crate::backend::redis::connection::address::place;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
+use crate::backend::redis::connection::dial;
+use crate::backend::redis::connection::host_lookup::HostLookup;
 use crate::backend::redis::pubsub::subscription::{
     HEARTBEAT, Listener, News, PubsubStream, broken, silent,
 };
@@ -45,16 +47,19 @@ const LONGEST_GRACE: Duration = Duration::from_secs(1);
 /// Subscribes at all masters that answer.
 pub(crate) async fn subscribe(
     seeds: &[ConnectionInfo],
+    lookup: &HostLookup,
     listener: Listener,
 ) -> RedisResult<PubsubStream> {
-    let seeds = Arc::from(seeds);
-    let found = survey(Arc::clone(&seeds), listener.channel.clone(), Vec::new()).await?;
+    let (seeds, lookup) = (Arc::from(seeds), lookup.clone());
+    let channel = listener.channel.clone();
+    let found = survey(Arc::clone(&seeds), lookup.clone(), channel, Vec::new()).await?;
     if found.connections.is_empty() {
         return Err(found.failed.unwrap_or_else(broken));
     }
     let is_whole = found.failed.is_none();
     let masters = Masters {
         seeds,
+        lookup,
         listener,
         connections: found.connections,
         heard: Heard::default(),
@@ -74,6 +79,7 @@ struct MasterConnection {
 /// All connections that listen in one cluster.
 struct Masters {
     seeds: Arc<[ConnectionInfo]>,
+    lookup: HostLookup,
     listener: Listener,
     /// One for each master, and for servers that were masters before.
     connections: Vec<MasterConnection>,
@@ -141,7 +147,8 @@ impl Masters {
             .iter()
             .map(|connection| (connection.address.clone(), connection.sink.clone()))
             .collect();
-        Box::pin(survey(Arc::clone(&self.seeds), self.listener.channel.clone(), known))
+        let (seeds, lookup) = (Arc::clone(&self.seeds), self.lookup.clone());
+        Box::pin(survey(seeds, lookup, self.listener.channel.clone(), known))
     }
 
     fn learn(&mut self, found: RedisResult<Survey>) {
@@ -199,14 +206,15 @@ async fn next(connections: &mut [MasterConnection]) -> (usize, Option<Vec<u8>>) 
 /// connections for a sign of life.
 async fn survey(
     seeds: Arc<[ConnectionInfo]>,
+    lookup: HostLookup,
     channel: String,
     known: Vec<(Address, PubSubSink)>,
 ) -> RedisResult<Survey> {
-    let (seed, View { masters, unnamed, .. }) = view(&seeds, &known, CONNECT).await?;
+    let (seed, View { masters, unnamed, .. }) = view(&seeds, &lookup, &known, CONNECT).await?;
     let checks = known.iter().map(|(_, sink)| Box::pin(lives(sink.clone(), &channel))).collect();
     let is_new = |one: &Master| known.iter().all(|(known, _)| *known != one.address);
     let new = masters.into_iter().filter(is_new);
-    let opening = new.map(|one| Box::pin(open(&seed, one.address, &channel))).collect();
+    let opening = new.map(|one| Box::pin(open(&seed, one.address, &channel, &lookup))).collect();
     let (alive, opened) = tokio::join!(together(checks), together(opening));
     let deaf = known.into_iter().zip(alive).filter(|(_, lives)| !lives);
     let deaf = deaf.map(|((address, _), _)| address).collect();
@@ -227,6 +235,7 @@ async fn survey(
 /// for, at most.
 pub(super) async fn view(
     seeds: &[ConnectionInfo],
+    lookup: &HostLookup,
     known: &[(Address, PubSubSink)],
     patience: Duration,
 ) -> RedisResult<(ConnectionInfo, View)> {
@@ -237,9 +246,9 @@ pub(super) async fn view(
         }
     }
     // All at once: a silent server must not delay the others.
-    let ask = |server: ConnectionInfo| -> ConnectAttempt<'static, (ConnectionInfo, View)> {
+    let ask = |server: ConnectionInfo| -> ConnectAttempt<'_, (ConnectionInfo, View)> {
         Box::pin(async move {
-            let asked = timeout(CONNECT, slots(server.clone())).await;
+            let asked = timeout(CONNECT, slots(&server, lookup)).await;
             let view = parse(&asked.unwrap_or_else(|_| Err(silent()))?, host(server.addr()));
             if view.is_empty() { Err(broken()) } else { Ok((server, view)) }
         })
@@ -256,8 +265,8 @@ pub(super) async fn view(
 }
 
 /// A server's answer to CLUSTER SLOTS.
-async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
-    let mut connection = Client::open(server)?.get_multiplexed_async_connection().await?;
+async fn slots(server: &ConnectionInfo, lookup: &HostLookup) -> RedisResult<Value> {
+    let mut connection = dial::connect(server, lookup).await?;
     redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
 }
 
@@ -280,7 +289,7 @@ pub(crate) fn named(
             return Ok(addresses.map(at).collect());
         }
     };
-    let error = NodeError::new(&address::name(seed), NodeErrorKind::Cluster, unknown);
+    let error = NodeError::new(&name(seed), NodeErrorKind::Cluster, unknown);
     Err(error.advising(WITHOUT_MASTER))
 }
 
@@ -296,9 +305,10 @@ pub(super) async fn ask(
     seed: &ConnectionInfo,
     address: &Address,
     question: &Cmd,
+    lookup: &HostLookup,
 ) -> RedisResult<Value> {
     let info = seed.clone().set_addr(place(seed.addr(), address));
-    let mut connection = Client::open(info)?.get_multiplexed_async_connection().await?;
+    let mut connection = dial::connect(&info, lookup).await?;
     question.query_async(&mut connection).await
 }
 
@@ -311,24 +321,15 @@ async fn open(
     seed: &ConnectionInfo,
     address: Address,
     channel: &str,
+    lookup: &HostLookup,
 ) -> RedisResult<MasterConnection> {
     let info = seed.clone().set_addr(place(seed.addr(), &address));
     let made = async {
-        let (mut sink, stream) = Client::open(info)?.get_async_pubsub().await?.split();
+        let (mut sink, stream) = dial::listen(&info, lookup).await?.split();
         sink.subscribe(channel).await?;
         Ok(MasterConnection { address, sink, stream })
     };
     timeout(CONNECT, made).await.unwrap_or_else(|_| Err(silent()))
-}
-
-/// The address of another server, reached in the same way as `seed`.
-fn place(seed: &ConnectionAddr, (host, port): &Address) -> ConnectionAddr {
-    match seed.clone() {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-            ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure, tls_params }
-        }
-        _ => ConnectionAddr::Tcp(host.clone(), *port),
-    }
 }
 
 /// The host of an address; none for a socket of this machine.
@@ -339,30 +340,13 @@ pub(super) fn host(address: &ConnectionAddr) -> &str {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tls", feature = "sentinel"))]
 mod tests {
     use super::*;
-    use crate::backend::redis::connection::address;
+    use crate::backend::redis::connection::{address, bulk, value};
 
-    #[test]
-    fn other_servers_are_spoken_to_as_the_seed_is() {
-        let at = |url: &str| {
-            let seed = address::parse(url, None).unwrap();
-            place(seed.addr(), &("b".to_owned(), 7001))
-        };
-        assert_eq!(at("redis://u:p@a:1"), ConnectionAddr::Tcp("b".to_owned(), 7001));
-        #[cfg(feature = "tls")]
-        assert!(matches!(
-            at("rediss://u:p@a:1"),
-            ConnectionAddr::TcpTls { host, port: 7001, insecure: false, .. } if host == "b"
-        ));
-    }
-
-    #[cfg(all(feature = "tls", feature = "sentinel"))]
     #[test]
     fn the_masters_that_a_server_names_are_connected_to_as_it_is() {
-        use crate::backend::redis::connection::{bulk, value};
-
         let of = |url: &str, hosts: &[String]| {
             let masters = (0..).zip(hosts).map(|(slot, host)| {
                 let master = format!("*3\r\n{host}\r\n:7001\r\n{}", bulk("id"));

@@ -22,6 +22,8 @@ mod sent_scripts;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;
 #[cfg(feature = "sentinel")]
+mod sentinel_answer;
+#[cfg(feature = "sentinel")]
 mod sentinel_watch;
 #[cfg(all(feature = "cluster", feature = "tls", feature = "sentinel"))]
 mod slotless;

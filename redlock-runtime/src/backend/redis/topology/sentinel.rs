@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use deadpool::managed::Manager as _;
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::sentinel::SentinelClient;
-use deadpool_redis::redis::{self, Client, ConnectionAddr, ConnectionInfo, RedisResult};
-use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
+use deadpool_redis::redis::{ConnectionInfo, RedisResult};
+use deadpool_redis::sentinel::Pool;
 use tokio::time::{sleep, timeout};
 
 use super::majority::{is_majority, votes};
-use super::sentinel_watch::{self, LedTo, MasterAddress, SentinelWatch, master_address};
+use super::sentinel_answer::{MasterAddress, PAUSE, epoch, master_address, named_by};
+use super::sentinel_watch::{LedTo, SentinelWatch};
+use crate::backend::Tls;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
-use crate::backend::redis::connection::source::{NO_LIMIT, Source};
-use crate::backend::redis::connection::{address, ended, unasked};
-use crate::backend::redis::pubsub::{Listener, PubsubStream, broken, mailbox, subscription};
+use crate::backend::redis::connection::host_lookup::HostLookup;
+use crate::backend::redis::connection::source::{CONNECT, NO_LIMIT, Source};
+use crate::backend::redis::connection::{address, dial, ended, unasked};
+use crate::backend::redis::pubsub::{
+    Listener, PubsubStream, broken, mailbox, silent, subscription,
+};
 use crate::backend::redis::{NodeOptions, RedisNode};
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -33,7 +37,9 @@ pub(crate) enum Sentinels {
     Each {
         sentinels: Vec<ConnectionInfo>,
         master: String,
-        login: Option<SentinelNodeConnectionInfo>,
+        /// How the master is connected to, wherever it is.
+        like: Box<ConnectionInfo>,
+        lookup: HostLookup,
         led_to: LedTo,
     },
     /// As the caller's own pool does it: in the order of its list.
@@ -46,9 +52,10 @@ impl RedisNode<Sentinels> {
     pub(crate) fn watched(
         urls: &[String],
         master: &str,
+        tls: Option<&Tls>,
         options: NodeOptions,
     ) -> Result<Self, LockError> {
-        let (name, sentinels) = Sentinels::each(urls, master)?;
+        let (name, sentinels) = Sentinels::each(urls, master, tls)?;
         Ok(Self::new(name, sentinels, options))
     }
 
@@ -58,72 +65,65 @@ impl RedisNode<Sentinels> {
     }
 }
 
-/// A client that knows one sentinel.
-fn ask(
-    sentinel: ConnectionInfo,
-    master: String,
-    login: Option<SentinelNodeConnectionInfo>,
-) -> RedisResult<SentinelClient> {
-    let kind = SentinelServerType::Master.into();
-    let to_master = login.map(redis::sentinel::SentinelNodeConnectionInfo::from);
-    let to_master = to_master.unwrap_or_default().set_tcp_settings(address::tcp_settings());
-    SentinelClient::build(vec![sentinel], master, Some(to_master), kind)
-}
-
 impl Sentinels {
     /// What to call the node, and its sentinels.
-    pub(crate) fn each(urls: &[String], master: &str) -> Result<(String, Self), LockError> {
-        let (master, login) = parse_master(master)?;
+    pub(crate) fn each(
+        urls: &[String],
+        master: &str,
+        tls: Option<&Tls>,
+    ) -> Result<(String, Self), LockError> {
+        let (master, like) = parse_master(master, tls)?;
         let name = format!("sentinel {master}");
         if urls.is_empty() {
             return Err(LockError::config(format!("{name}: no sentinel is named")));
         }
         let sentinels =
-            urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
-        for sentinel in &sentinels {
-            ask(sentinel.clone(), master.clone(), login.clone())
-                .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        }
-        Ok((name, Self::Each { sentinels, master, login, led_to: LedTo::default() }))
+            urls.iter().map(|url| address::parse(url, tls)).collect::<Result<_, _>>()?;
+        let (like, lookup) = (Box::new(like), HostLookup::default());
+        Ok((name, Self::Each { sentinels, master, like, lookup, led_to: LedTo::default() }))
     }
 
-    /// The master that most sentinels name. One that was cut off may not have heard of a failover,
-    /// and name a master that was replaced. `None`: only the caller's own pool can find it.
-    pub(crate) async fn master(&self) -> Option<RedisResult<Client>> {
-        let Self::Each { sentinels, master, login, .. } = self else { return None };
+    /// How to connect to the master that most sentinels name. One that was cut off may not have
+    /// heard of a failover, and name a master that was replaced. `None`: only the caller's own pool
+    /// can find it.
+    pub(crate) async fn master(&self) -> Option<RedisResult<ConnectionInfo>> {
+        let Self::Each { sentinels, master, like, lookup, .. } = self else { return None };
         let attempt = |sentinel| -> ConnectAttempt<'_, Named<'_>> {
-            let asked = ask(ConnectionInfo::clone(sentinel), master.clone(), login.clone());
-            Box::pin(async move { Ok((sentinel, asked?.async_get_client().await?)) })
+            let named = named_by(sentinel, master, like, lookup);
+            Box::pin(async move { Ok((sentinel, named.await?)) })
         };
         let race = Race::to_servers(sentinels.iter().map(attempt));
-        let is_same = |(_, one): &Named<'_>, (_, other): &Named<'_>| {
-            one.get_connection_info().addr() == other.get_connection_info().addr()
+        let is_same = |(_, one): &Named<'_>, (_, other): &Named<'_>| one.addr() == other.addr();
+        let found = async {
+            let named = votes(race, sentinels.len(), |_| GRACE, is_same).await?;
+            chosen(named, sentinels.len(), master, lookup).await
         };
-        Some(match votes(race, sentinels.len(), |_| GRACE, is_same).await {
-            Ok(named) => chosen(named, sentinels.len(), master).await,
-            Err(error) => Err(error),
-        })
+        Some(timeout(CONNECT, found).await.unwrap_or_else(|_| Err(silent())))
     }
 
     /// Would a new connection lead to this master?
     async fn leads_to(&self, master: &MasterAddress) -> bool {
         let next = self.master().await.and_then(Result::ok);
-        next.and_then(|next| master_address(next.get_connection_info().addr())).as_ref()
-            == Some(master)
+        next.and_then(|next| master_address(next.addr())).as_ref() == Some(master)
     }
 }
 
-/// A sentinel, and a client of the master that it names, which has said that it is one.
-type Named<'a> = (&'a ConnectionInfo, Client);
+/// A sentinel, and how to connect to the master that it names, which has said that it is one.
+type Named<'a> = (&'a ConnectionInfo, ConnectionInfo);
 
 /// The master that most of all `sentinels` name. If there is none, the one that the latest failover
 /// has made, as the sentinels know that have answered: those that were cut off may be more.
-async fn chosen(named: Vec<Vec<Named<'_>>>, sentinels: usize, master: &str) -> RedisResult<Client> {
+async fn chosen(
+    named: Vec<Vec<Named<'_>>>,
+    sentinels: usize,
+    master: &str,
+    lookup: &HostLookup,
+) -> RedisResult<ConnectionInfo> {
     let is_clear = |named: &Vec<_>| is_majority(named.len(), sentinels);
     let is_open = named.len() > 1 && !named.iter().any(is_clear);
     let mut candidates = Vec::new();
     for same in named {
-        let latest = if is_open { latest(&same, master).await } else { 0 };
+        let latest = if is_open { latest(&same, master, lookup).await } else { 0 };
         candidates.push((latest, same));
     }
     // Of equal ones the one that was named first.
@@ -133,19 +133,11 @@ async fn chosen(named: Vec<Vec<Named<'_>>>, sentinels: usize, master: &str) -> R
 }
 
 /// The highest epoch that one of these sentinels knows; zero if none tells.
-async fn latest(named: &[Named<'_>], master: &str) -> u64 {
-    let asked = named.iter().map(|(sentinel, _)| timeout(EPOCH, epoch(sentinel, master)));
+async fn latest(named: &[Named<'_>], master: &str, lookup: &HostLookup) -> u64 {
+    let asked = named.iter().map(|(sentinel, _)| timeout(EPOCH, epoch(sentinel, master, lookup)));
     let answers = together(asked.map(Box::pin).collect()).await.into_iter();
     // A sentinel that is silent, or fails, tells none.
     answers.flatten().flatten().max().unwrap_or_default()
-}
-
-/// The epoch of the configuration that a sentinel has of this master: each failover has a higher
-/// one.
-async fn epoch(sentinel: &ConnectionInfo, master: &str) -> RedisResult<u64> {
-    let mut connection = sentinel_watch::connect(sentinel).await?;
-    let known = sentinel_watch::fields(&mut connection, master).await?.unwrap_or_default();
-    Ok(known.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default())
 }
 
 impl Source for Sentinels {
@@ -155,33 +147,34 @@ impl Source for Sentinels {
     /// a failover name the old one.
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let begun = CLOCK.now();
-        if let Some(master) = self.master().await {
-            let (settings, master) = (address::settings(), master?);
-            let address = master.get_connection_info().addr();
-            return match master.get_multiplexed_async_connection_with_config(&settings).await {
-                Err(error) => Err(Box::pin(unasked::explained(address, error)).await),
-                made => {
-                    if let Self::Each { led_to, .. } = self {
-                        led_to.note(address, begun);
+        match (self, self.master().await) {
+            (Self::Each { lookup, led_to, .. }, Some(master)) => {
+                let master = master?;
+                match dial::connect(&master, lookup).await {
+                    Err(error) => Err(Box::pin(unasked::explained(master.addr(), error)).await),
+                    made => {
+                        led_to.note(master.addr(), begun);
+                        made
                     }
-                    made
                 }
-            };
+            }
+            (Self::Pool(pool), _) => {
+                let mut connection = pool.manager().create().await?;
+                connection.set_response_timeout(NO_LIMIT);
+                Ok(connection)
+            }
+            (Self::Each { .. }, None) => Err(broken()),
         }
-        let Self::Pool(pool) = self else { return Err(broken()) };
-        let mut connection = pool.manager().create().await?;
-        connection.set_response_timeout(NO_LIMIT);
-        Ok(connection)
     }
 
     /// Not through a pool, which does not tell its sentinels.
     async fn moved(&self) -> Moment {
-        let Self::Each { sentinels, master, led_to, .. } = self else {
+        let Self::Each { sentinels, master, lookup, led_to, .. } = self else {
             return std::future::pending().await;
         };
-        let mut watch = SentinelWatch::new(sentinels, master);
+        let mut watch = SentinelWatch::new(sentinels, master, lookup);
         loop {
-            sleep(sentinel_watch::PAUSE).await;
+            sleep(PAUSE).await;
             let Some(latest) = led_to.latest() else { continue };
             let Some(named) = watch.named().await else { continue };
             // A new connection has to lead there. If this client cannot reach that master, or it
@@ -211,15 +204,18 @@ impl Source for Sentinels {
     }
 
     async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
-        let Some(master) = self.master().await else {
-            return mailbox::subscribe(self.connect().await?, listener).await;
-        };
-        subscription::subscribe(master?.get_async_pubsub().await?, listener).await.map(Some)
+        match (self, self.master().await) {
+            (Self::Each { lookup, .. }, Some(master)) => {
+                let pubsub = dial::listen(&master?, lookup).await?;
+                subscription::subscribe(pubsub, listener).await.map(Some)
+            }
+            _ => mailbox::subscribe(self.connect().await?, listener).await,
+        }
     }
 }
 
-/// The name of the master, and how to log in there.
-fn parse_master(master: &str) -> Result<(String, Option<SentinelNodeConnectionInfo>), LockError> {
+/// The name of the master, and how to connect to it where it is.
+fn parse_master(master: &str, tls: Option<&Tls>) -> Result<(String, ConnectionInfo), LockError> {
     if !master.contains("://") {
         if master.is_empty() || master.contains(|c: char| c.is_whitespace() || c == '@') {
             return Err(LockError::config(
@@ -227,22 +223,30 @@ fn parse_master(master: &str) -> Result<(String, Option<SentinelNodeConnectionIn
                  with that name as its host: `redis://user:password@mymaster/0`",
             ));
         }
-        return Ok((master.to_owned(), None));
+        if tls.is_some() {
+            return Err(LockError::config(format!(
+                "the master with the bare name `{master}` would be spoken to without TLS, though \
+                 `tls` is set; write `rediss://{master}`"
+            )));
+        }
+        let like = address::bare(master).map_err(|error| LockError::config(error.to_string()))?;
+        return Ok((master.to_owned(), like));
     }
-    let info = address::parse(master, None)?;
-    let (name, tls_mode) = match info.addr() {
-        ConnectionAddr::Tcp(host, _) => (host.clone(), None),
-        ConnectionAddr::TcpTls { host, .. } => (host.clone(), Some(TlsMode::Secure)),
-        _ => return Err(LockError::config("a master that sentinels watch has no unix socket")),
-    };
-    let redis_connection_info = Some(info.redis_settings().clone().into());
-    Ok((name, Some(SentinelNodeConnectionInfo { tls_mode, redis_connection_info })))
+    let like = address::parse(master, tls)?;
+    match master_address(like.addr()) {
+        Some((name, _)) => Ok((name, like)),
+        None => Err(LockError::config("a master that sentinels watch has no unix socket")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU16, Ordering};
+
+    #[cfg(feature = "tls")]
+    use deadpool_redis::redis::ConnectionAddr;
+    use tokio::net::TcpListener;
 
     use super::super::fake_server::fake_server;
     use super::*;
@@ -251,27 +255,52 @@ mod tests {
 
     fn message(urls: &[&str], master: &str) -> String {
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
-        let node = RedisNode::watched(&urls, master, NodeOptions::default());
+        let node = RedisNode::watched(&urls, master, None, NodeOptions::default());
         node.map(|node| format!("{node:?}")).unwrap_err().to_string()
     }
 
     #[test]
     fn a_master_is_a_name_or_a_url_with_it() {
-        let (name, login) = parse_master("mymaster").unwrap();
-        assert_eq!((name.as_str(), login.is_none()), ("mymaster", true));
-        let (name, login) = parse_master("redis://locks:s3cret@my-Master.1/2").unwrap();
-        let login = login.unwrap().redis_connection_info.unwrap();
+        for bare in ["mymaster", "my/Master:1"] {
+            let (name, like) = parse_master(bare, None).unwrap();
+            assert_eq!((name.as_str(), like.redis_settings().password()), (bare, None));
+        }
+        let (name, like) = parse_master("redis://locks:s3cret@my-Master.1/2", None).unwrap();
+        let login = like.redis_settings();
         assert_eq!(name, "my-Master.1");
-        assert_eq!((login.username.as_deref(), login.db), (Some("locks"), 2));
-        assert_eq!(login.password.as_deref(), Some("s3cret"));
+        assert_eq!((login.username(), login.db()), (Some("locks"), 2));
+        assert_eq!(login.password(), Some("s3cret"));
     }
 
     #[cfg(feature = "tls")]
     #[test]
     fn a_master_with_tls_is_spoken_to_by_tls() {
-        for (master, is_secure) in [("rediss://mymaster", true), ("redis://mymaster", false)] {
-            let login = parse_master(master).unwrap().1.unwrap();
-            assert_eq!(matches!(login.tls_mode, Some(TlsMode::Secure)), is_secure, "{master}");
+        let is_secure = |master: &str| {
+            let like = parse_master(master, None).unwrap().1;
+            matches!(like.addr(), ConnectionAddr::TcpTls { insecure: false, .. })
+        };
+        assert!(is_secure("rediss://mymaster"));
+        assert!(!is_secure("redis://mymaster") && !is_secure("mymaster"));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn with_certificates_all_servers_are_spoken_to_by_tls() {
+        let told = |url: &str, master: &str| {
+            let urls = ["rediss://a".to_owned(), url.to_owned()];
+            let tls = Tls::new();
+            RedisNode::watched(&urls, master, Some(&tls), NodeOptions::default())
+                .map_or_else(|error| error.to_string(), |node| format!("{node:?}"))
+        };
+        let good = told("rediss://b", "rediss://u:s3cret@mymaster");
+        assert!(good.contains("sentinel mymaster"), "{good}");
+        for (url, master, why) in [
+            ("rediss://b", "mymaster", "write `rediss://mymaster`"),
+            ("rediss://b", "redis://u:s3cret@mymaster", "`redis://***@mymaster` does not use TLS"),
+            ("redis://:s3cret@b", "rediss://mymaster", "`redis://***@b` does not use TLS"),
+        ] {
+            let bad = told(url, master);
+            assert!(bad.contains(why) && !bad.contains("s3cret"), "{bad}");
         }
     }
 
@@ -314,7 +343,7 @@ mod tests {
         let (old, new) = (server(None).await, server(None).await);
         let named = Arc::new(AtomicU16::new(old));
         let sentinel = format!("redis://127.0.0.1:{}", server(Some(Arc::clone(&named))).await);
-        let (_, sentinels) = Sentinels::each(&[sentinel], "m").unwrap();
+        let (_, sentinels) = Sentinels::each(&[sentinel], "m", None).unwrap();
         let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
         let source = IdentifiedSource::new(sentinels, "n".into(), &identity);
         let older = source.connect().await.unwrap();
@@ -323,6 +352,24 @@ mod tests {
         let moved = timeout(Duration::from_secs(20), source.inner.moved()).await;
         identity.leave(moved.expect("a connection leads to the old master"));
         assert!(older.met().superseded.is_set() && !newer.met().superseded.is_set());
+    }
+
+    /// It is frozen, and the sentinels replace it while a connection to it is made.
+    #[tokio::test]
+    async fn a_silent_master_is_left_once_another_one_is_named() {
+        let frozen = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let named = Arc::new(AtomicU16::new(frozen.local_addr().unwrap().port()));
+        let sentinel = format!("redis://127.0.0.1:{}", server(Some(Arc::clone(&named))).await);
+        let (_, sentinels) = Sentinels::each(&[sentinel], "m", None).unwrap();
+        let next = server(None).await;
+        let replaced = async {
+            let spoken_to = frozen.accept().await.unwrap();
+            named.store(next, Ordering::Relaxed);
+            spoken_to
+        };
+        let (master, _frozen) = tokio::join!(sentinels.master(), replaced);
+        let master = master_address(master.unwrap().unwrap().addr()).unwrap();
+        assert_eq!(master.1, next);
     }
 
     #[test]
@@ -336,7 +383,7 @@ mod tests {
     #[test]
     fn no_message_shows_a_password() {
         let urls = ["redis://:s3cret@h".to_owned()];
-        let node = RedisNode::watched(&urls, "redis://u:s3cret@m", NodeOptions::default());
+        let node = RedisNode::watched(&urls, "redis://u:s3cret@m", None, NodeOptions::default());
         let mut shown = format!("{:?}", node.unwrap());
         for master in ["u:s3cret@m", "redis://u:s3cret@m:port", "http://u:s3cret@m"] {
             shown += &message(&["redis://127.0.0.1"], master);

@@ -4,42 +4,43 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use deadpool_redis::redis;
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
+use deadpool_redis::redis::{ConnectionAddr, ConnectionInfo, RedisResult};
 use tokio::time::timeout;
 
 use super::majority::is_majority;
+use super::sentinel_answer::{MasterAddress, address_in, fields, master_address};
+use crate::backend::redis::connection::dial;
+use crate::backend::redis::connection::host_lookup::HostLookup;
 use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::together::together;
 
-/// The pause between two rounds.
-pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// How long a sentinel may take to answer.
 const REPLY: Duration = Duration::from_secs(1);
-
-/// The host and the port of a master.
-pub(super) type MasterAddress = (String, u16);
-
-/// What a sentinel says about a master.
-pub(super) type Fields = HashMap<String, String>;
 
 /// Whom each of the sentinels watches, over connections that stay from one round to the next.
 pub(super) struct SentinelWatch<'a> {
     master: &'a str,
+    lookup: &'a HostLookup,
     sentinels: Vec<(&'a ConnectionInfo, Option<MultiplexedConnection>)>,
 }
 
 impl<'a> SentinelWatch<'a> {
-    pub(super) fn new(sentinels: &'a [ConnectionInfo], master: &'a str) -> Self {
-        Self { master, sentinels: sentinels.iter().map(|sentinel| (sentinel, None)).collect() }
+    pub(super) fn new(
+        sentinels: &'a [ConnectionInfo],
+        master: &'a str,
+        lookup: &'a HostLookup,
+    ) -> Self {
+        let sentinels = sentinels.iter().map(|sentinel| (sentinel, None)).collect();
+        Self { master, lookup, sentinels }
     }
 
     /// The master that most of all sentinels name. `None`: most of them do not answer, or disagree.
     pub(super) async fn named(&mut self) -> Option<MasterAddress> {
-        let (master, count) = (self.master, self.sentinels.len());
-        let asked = self.sentinels.iter_mut().map(|(sentinel, open)| ask(sentinel, open, master));
+        let (master, lookup, count) = (self.master, self.lookup, self.sentinels.len());
+        let sentinels = self.sentinels.iter_mut();
+        let asked = sentinels.map(|(sentinel, open)| ask(sentinel, open, master, lookup));
         let asked = asked.map(Box::pin).collect();
         let named: Vec<_> = together(asked).await.into_iter().flatten().collect();
         let votes = |one: &&MasterAddress| named.iter().filter(|other| other == one).count();
@@ -52,33 +53,18 @@ async fn ask(
     sentinel: &ConnectionInfo,
     open: &mut Option<MultiplexedConnection>,
     master: &str,
+    lookup: &HostLookup,
 ) -> Option<MasterAddress> {
     let known = timeout(REPLY, async {
         let mut connection = match open.take() {
             Some(connection) => connection,
-            None => connect(sentinel).await?,
+            None => dial::connect(sentinel, lookup).await?,
         };
         let known = fields(&mut connection, master).await?;
         *open = Some(connection);
         RedisResult::Ok(known)
     });
-    let known = known.await.ok()?.ok()??;
-    Some((known.get("ip")?.clone(), known.get("port")?.parse().ok()?))
-}
-
-pub(super) async fn connect(sentinel: &ConnectionInfo) -> RedisResult<MultiplexedConnection> {
-    Client::open(sentinel.clone())?.get_multiplexed_async_connection().await
-}
-
-/// What a sentinel says about the master of this name.
-pub(super) async fn fields(
-    connection: &mut MultiplexedConnection,
-    master: &str,
-) -> RedisResult<Option<Fields>> {
-    let mut command = redis::cmd("SENTINEL");
-    let masters: Vec<Fields> = command.arg("MASTERS").query_async(connection).await?;
-    let is_it = |found: &Fields| found.get("name").is_some_and(|name| name == master);
-    Ok(masters.into_iter().find(is_it))
+    address_in(&known.await.ok()?.ok()??)
 }
 
 /// The masters to which connections were made, and when the latest of each began.
@@ -104,14 +90,5 @@ impl LedTo {
     pub(super) fn leave_others(&self, master: &MasterAddress) -> Option<Moment> {
         let mut known = self.0.lock();
         known.extract_if(|address, _| address != master).map(|(_, begun)| begun).max()
-    }
-}
-
-pub(super) fn master_address(address: &ConnectionAddr) -> Option<MasterAddress> {
-    match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            Some((host.clone(), *port))
-        }
-        _ => None,
     }
 }

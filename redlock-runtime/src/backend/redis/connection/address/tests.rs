@@ -1,14 +1,34 @@
 use super::*;
 
 fn message(url: &str) -> String {
-    open(url, None).map(|(name, ..)| name).unwrap_err().to_string()
+    parse(url, None).map(|info| name(&info)).unwrap_err().to_string()
 }
 
 #[test]
 fn the_name_of_a_node_has_no_credentials() {
-    let (name, pool, _) = open("redis://user:s3cret@example.com:6380/2", None).unwrap();
-    assert_eq!(name, "redis://example.com:6380/2");
-    assert!(!format!("{pool:?}").contains("s3cret"));
+    let info = parse("redis://user:s3cret@example.com:6380/2", None).unwrap();
+    assert_eq!(name(&info), "redis://example.com:6380/2");
+    assert!(!format!("{info:?}").contains("s3cret"));
+}
+
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+#[test]
+fn other_servers_are_spoken_to_as_a_known_one_is() {
+    let at = |url: &str, tls: Option<&Tls>| {
+        let known = parse(url, tls).unwrap();
+        place(known.addr(), &("b".to_owned(), 7001))
+    };
+    assert_eq!(at("redis://u:p@a:1", None), ConnectionAddr::Tcp("b".to_owned(), 7001));
+    #[cfg(feature = "tls")]
+    for (tls, has_own) in [(None, false), (Some(Tls::new()), true)] {
+        let ConnectionAddr::TcpTls { host, port, insecure, tls_params } =
+            at("rediss://u:p@a:1", tls.as_ref())
+        else {
+            panic!("it is spoken to without TLS")
+        };
+        assert_eq!((host.as_str(), port, insecure), ("b", 7001, false));
+        assert_eq!(tls_params.is_some(), has_own);
+    }
 }
 
 #[test]
@@ -171,7 +191,7 @@ fn no_message_shows_a_password() {
         "redis://***@u:s3cret]",
         "redis://u:3/s3cret",
     ] {
-        if let Err(error) = open(url, None) {
+        if let Err(error) = parse(url, None) {
             let shown = format!("{error} {error:?}");
             assert!(!shown.contains("cret"), "{url}: {shown}");
         }
@@ -227,8 +247,8 @@ fn no_part_of_a_password_is_shown_whatever_surrounds_it() {
 }
 
 fn assert_hidden(url: &str) {
-    let shown = match open(url, None) {
-        Ok((name, ..)) => name,
+    let shown = match parse(url, None) {
+        Ok(info) => name(&info),
         Err(error) => format!("{error} {error:?}"),
     };
     assert!(!shown.contains("s3c") && !shown.contains("cret"), "{url}: {shown}");
