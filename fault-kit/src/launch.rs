@@ -39,7 +39,7 @@ pub struct Settings {
     pub is_cluster: bool,
     /// The port that other servers and clients are told, where it is not the server's own.
     pub announced: Option<u16>,
-    /// Certificates and who is trusted, for a second port, which speaks TLS; without, there is none.
+    /// Certificates and who is trusted, for a second port, which speaks TLS; empty: there is none.
     pub tls: Vec<String>,
     pub tls_port: Option<u16>,
 }

@@ -4,8 +4,8 @@ use deadpool_redis::redis::parse_redis_url;
 
 use crate::error::LockError;
 
-/// Rejects the parts of a URL that the client library would leave unread, or read as something else,
-/// without a word: another database than the one that was meant has other locks.
+/// Rejects the parts of a URL that the client library would leave unread, or read as something
+/// else, without a word: another database than the one that was meant has other locks.
 pub(super) fn check(url: &str, is_socket: bool, shown: &str) -> Result<(), LockError> {
     let Some(parsed) = parse_redis_url(url) else { return Ok(()) };
     let read: &[&str] = if is_socket { &["db", "user", "pass", "protocol"] } else { &["protocol"] };
