@@ -9,7 +9,7 @@ use std::time::Duration;
 use deadpool_redis::redis::RedisResult;
 use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::io::tcp::socket2::TcpKeepalive;
-use deadpool_redis::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use deadpool_redis::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError};
 
 use crate::backend::tls;
 use crate::backend::tls::Tls;
@@ -86,19 +86,7 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
             "`{shown}` does not use TLS, though `tls` is set; write `rediss://`, or leave `tls` out"
         )));
     }
-    let info = url.into_connection_info().map_err(|error| {
-        if unread_parts::has_wildcard(url) {
-            return LockError::config(format!(
-                "`{shown}` is where a server listens, at all addresses of its machine; name one of \
-                 these addresses, as in `redis://127.0.0.1:6379`"
-            ));
-        }
-        // It has a detail where the value of this parameter is wrong, which is not shown.
-        let why = error.detail().map_or("", |_| ", as its `protocol` is unknown");
-        LockError::config(format!(
-            "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
-        ))
-    })?;
+    let info = url.into_connection_info().map_err(|error| not_taken(url, &shown, &error))?;
     // The parser leaves white space out, so that the end of the text does not tell.
     if url.ends_with("#insecure")
         || matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. })
@@ -121,6 +109,21 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
         Some(tls) => tls::secure(info, tls),
         None => Ok(info),
     }
+}
+
+/// Why the client library does not take a URL.
+fn not_taken(url: &str, shown: &str, error: &RedisError) -> LockError {
+    if unread_parts::has_wildcard(url) {
+        return LockError::config(format!(
+            "`{shown}` is where a server listens, at all addresses of its machine; name one of \
+             these addresses, as in `redis://127.0.0.1:6379`"
+        ));
+    }
+    // It has a detail where the value of this parameter is wrong, which is not shown.
+    let why = error.detail().map_or("", |_| ", as its `protocol` is unknown");
+    LockError::config(format!(
+        "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
+    ))
 }
 
 fn of_this_library(info: ConnectionInfo) -> ConnectionInfo {

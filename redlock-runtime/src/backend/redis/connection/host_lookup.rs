@@ -27,7 +27,9 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// The lookups of one client. All attempts to connect to a host wait for the lookup that is under
 /// way.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct HostLookup(Arc<Mutex<HashMap<(String, u16), Arc<NameLookup>>>>);
+pub(crate) struct HostLookup(Arc<Mutex<NameLookups>>);
+
+type NameLookups = HashMap<(String, u16), Arc<NameLookup>>;
 
 /// The lookups of one name.
 type NameLookup = SharedWork<RedisResult<Answer>>;

@@ -226,7 +226,9 @@ impl Source for Shards {
         match self {
             Self::Client { client, seeds, lookup } => {
                 found(seeds, lookup).await?;
-                seeds.iter().for_each(|seed| dial::prepare(seed.addr()));
+                for seed in seeds {
+                    dial::prepare(seed.addr());
+                }
                 match client.get_async_generic_connection().await {
                     // Boxed: it is seldom needed.
                     Err(error) if error.is_io_error() => {
