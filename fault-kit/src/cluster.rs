@@ -279,8 +279,8 @@ impl Cluster {
             }
             // Over a connection without TLS, the port without TLS is told.
             let is_at = |port: u16| words[1].starts_with(&format!("127.0.0.1:{port}@"));
-            let is_it = |node: &&Server| is_at(node.public_port()) || is_at(node.port());
-            let master = self.nodes.iter().find(is_it);
+            let is_meant = |node: &&Server| is_at(node.public_port()) || is_at(node.port());
+            let master = self.nodes.iter().find(is_meant);
             // A slot that is on its way stands in brackets, after the ranges.
             for range in words[8..].iter().filter(|range| !range.starts_with('[')) {
                 let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -96,10 +96,10 @@ impl Settings {
             let who = if self.is_cluster { "cluster" } else { "replica" };
             format!("{who}-announce-ip 127.0.0.1\n{who}-announce-port {port}\n")
         }));
-        if let Some(port) = self.tls_port {
-            config.push_str(&format!("tls-port {port}\ntls-replication yes\n"));
-            config.push_str(if self.is_cluster { "tls-cluster yes\n" } else { "" });
-        }
+        config.extend(self.tls_port.map(|port| {
+            let of_cluster = if self.is_cluster { "tls-cluster yes\n" } else { "" };
+            format!("tls-port {port}\ntls-replication yes\n{of_cluster}")
+        }));
         for line in self.tls.iter().chain(&self.config) {
             config.push_str(line);
             config.push('\n');
