@@ -245,7 +245,7 @@ impl Node {
     /// Do the sentinels name another master by now? A connection to the former one may stay for as
     /// long as that is cut off from them.
     async fn was_replaced(&mut self) -> bool {
-        let (Place::Sentinel { urls, master }, Some((leads_to, asked))) =
+        let (Place::Sentinel { urls, master, tls }, Some((leads_to, asked))) =
             (&self.place, &mut self.named)
         else {
             return false;
@@ -253,7 +253,7 @@ impl Node {
         if asked.elapsed() < NAMED {
             return false;
         }
-        let named = watched(urls, master).await;
+        let named = watched(urls, master, tls.as_ref()).await;
         *asked = Instant::now();
         // Where they do not answer, the connection is as good as it was.
         named.is_ok_and(|named| named.get_connection_info().addr() != leads_to)
