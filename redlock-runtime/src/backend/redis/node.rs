@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_redis::Pool;
-use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::{Direct, Source, address};
@@ -18,13 +17,14 @@ use super::node_core::{NodeCore, NodeOptions};
 use super::node_tasks::{self, TaskGuard};
 use super::route::Route;
 use crate::backend::{
-    Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Found, LocalConnection,
-    LockBackend, Release, Reply, Tls,
+    Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Found, LockBackend, Release, Reply,
+    Tls,
 };
-use crate::clock::paused_runtime;
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::process;
+
+mod local_connection;
 
 /// One Redis server, and the connections of callers' runtimes to it.
 pub(crate) struct RedisNode<S: Source = Direct> {
@@ -70,19 +70,6 @@ impl<S: Source> RedisNode<S> {
         let has_background_task = Arc::default();
         Self { route, runtimes, process, may_be_local, has_background_task, over, _end: end }
     }
-
-    /// The route of the caller's runtime. `None`: there is none yet, or there cannot be one.
-    fn here(&self) -> Option<Arc<Route<S>>> {
-        if !self.may_be_local || self.process != process::id() {
-            return None;
-        }
-        let here = Handle::try_current().ok()?;
-        // A clock that jumps while a reply is awaited cannot bound a command.
-        if paused_runtime().is_some() {
-            return None;
-        }
-        self.runtimes.route_of(&here, &self.route)
-    }
 }
 
 impl<S: Source> fmt::Debug for RedisNode<S> {
@@ -124,13 +111,6 @@ impl<S: Source> LockBackend for RedisNode<S> {
             background_work: Some(self),
             ..self.route.abilities()
         }
-    }
-}
-
-impl<S: Source> LocalConnection for RedisNode<S> {
-    fn local_connection(&self) -> Option<Arc<dyn LockBackend>> {
-        let route = self.here()?;
-        Some(route)
     }
 }
 
