@@ -11,7 +11,8 @@ use pin_project_lite::pin_project;
 use super::fencing::FencingToken;
 use super::state::{LeaseState, LostReason};
 use crate::after_completion::after_completion;
-use crate::body::{HoldLink, reentrancy};
+use crate::body::HoldLink;
+use crate::body::reentrancy::lookup;
 use crate::error::LockError;
 use crate::hold::Hold;
 
@@ -67,7 +68,7 @@ impl Lease {
     /// assert!(redlock::Lease::current().is_none()); // no lock here
     /// ```
     pub fn current() -> Option<Self> {
-        reentrancy::current().map(Self::of_call)
+        lookup::current().map(Self::of_call)
     }
 
     /// The key, without the client's prefix. Of several keys, the first.

@@ -2,7 +2,7 @@
 //! error says of it.
 
 use super::order::Order;
-use crate::body::reentrancy;
+use crate::body::reentrancy::lookup;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::key::LockKey;
@@ -21,7 +21,7 @@ pub(super) fn note_order<'a>(
     keys: impl IntoIterator<Item = &'a LockKey>,
     wait: Wait,
 ) {
-    let holds = reentrancy::holds();
+    let holds = lookup::holds();
     let has_name = |template: &str| template != telemetry::PROGRAMMATIC && !template.is_empty();
     if holds.is_empty() || wait == Wait::Never || !has_name(template) {
         return;
@@ -76,7 +76,7 @@ pub(super) fn with_holds(engine: &Engine, order: &Order, mut error: LockError) -
     *is_own = holder.as_deref().is_some_and(is_of);
     *is_kept_out = order.kind == Kind::Read && holder.as_deref().and_then(group_of) == Some(READER);
     if wait != Wait::Never {
-        for hold in reentrancy::holds().iter().filter(|hold| !hold.is_over()) {
+        for hold in lookup::holds().iter().filter(|hold| !hold.is_over()) {
             for key in hold.key_names() {
                 if !while_holding.contains(key) {
                     while_holding.push(key.clone());

@@ -1,7 +1,7 @@
 //! What a caller orders: which lock, and on what terms.
 
 use crate::backend::Claim;
-use crate::body::reentrancy;
+use crate::body::reentrancy::lookup;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -48,7 +48,7 @@ impl Order {
     pub(super) fn terms(&self, engine: &Engine, started: Moment) -> Terms {
         let Self { template, policy, shutdowns, is_leader, .. } = self;
         // A body that has begun may take what it needs to come to its end, which no leader does.
-        let must_go_on = !is_leader && reentrancy::is_inside(engine.id);
+        let must_go_on = !is_leader && lookup::is_inside(engine.id);
         Terms {
             template,
             expire: policy.expire(),

@@ -6,7 +6,8 @@ pub(crate) mod span;
 pub(crate) mod watch;
 
 pub(crate) use protect::Protect;
+pub(crate) use reentrancy::HoldLink;
 pub(crate) use reentrancy::entering::{Entering, Reentry};
-pub(crate) use reentrancy::{HoldLink, Reenterable};
+pub(crate) use reentrancy::lookup::Reenterable;
 pub(crate) use span::span;
 pub(crate) use watch::Watch;

@@ -11,7 +11,8 @@ use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
 use crate::after_completion::after_completion;
-use crate::body::{Entering, HoldLink, Reentry, Watch, reentrancy, span};
+use crate::body::reentrancy::lookup;
+use crate::body::{Entering, HoldLink, Reentry, Watch, span};
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
@@ -166,11 +167,11 @@ impl Stage {
             }
         };
         // A text that is the key of a hold has been checked.
-        if let Some(held) = reentrancy::find(engine.id, &text) {
+        if let Some(held) = lookup::find(engine.id, &text) {
             return self.begin_within(spec, held, kind, &text, engine, policy);
         }
         if spec.is_reentrant {
-            reentrancy::check_not_ended(engine.id, std::iter::once(&*text))?;
+            lookup::check_not_ended(engine.id, std::iter::once(&*text))?;
         }
         let key = LockKey::new(redlock.prefix(), &text)?;
         let order = order(engine, spec, key, kind, policy);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::Order;
-use crate::body::reentrancy;
+use crate::body::reentrancy::lookup;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::guard::LockGuard;
@@ -303,11 +303,11 @@ impl LockRequest {
         engine.check_process()?;
         let is_leader = self.campaign.is_some();
         let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
-        let held = reentrancy::find_all(engine.id, names.clone())?;
+        let held = lookup::find_all(engine.id, names.clone())?;
         // A candidate wants a lock of its own. It comes here only while it holds none of the keys:
         // `check_not_held` has seen to that, in `lead.rs`.
         if held.is_none() && !is_leader {
-            reentrancy::check_not_ended(engine.id, names)?;
+            lookup::check_not_ended(engine.id, names)?;
         }
         if let Some(held) = held {
             held.check_kind(kind, key.name())?;

@@ -3,18 +3,30 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{HoldLink, ReentrantCall, Relation};
-use crate::hold::{Turn, Turns};
+use super::{HoldLink, ReentrantCall, Relation, innermost};
+use crate::hold::{Hold, Turn, Turns};
 
 impl HoldLink {
+    /// A link to `hold` for a body that the current task polls. It belongs to the call of `origin`,
+    /// or to the innermost call of the task inside of `hold` if that is the same or a deeper one.
+    pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<Self>>) -> Arc<Self> {
+        let innermost = innermost(|link| link.hold.id == hold.id);
+        let has_entered =
+            |origin: &&Arc<Self>| innermost.as_ref().is_some_and(|link| link.is_inside(origin));
+        let origin = origin.map(|origin| origin.under_way().0);
+        let origin = origin.filter(|origin| !has_entered(origin));
+        let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::same_call);
+        Arc::new(Self { hold, call })
+    }
+
     /// The call to which this link belongs. It refers to the first link of that call: links to
     /// links would grow with each task to which a lease is passed.
-    pub(super) fn same_call(self: &Arc<Self>) -> Relation {
+    fn same_call(self: &Arc<Self>) -> Relation {
         Relation::Of(Arc::clone(self.base()))
     }
 
     /// The link that its call began with.
-    pub(super) fn base(self: &Arc<Self>) -> &Arc<Self> {
+    fn base(self: &Arc<Self>) -> &Arc<Self> {
         match &self.call {
             Relation::Of(link) => link,
             Relation::First | Relation::Reentry(_) => self,
@@ -105,7 +117,7 @@ impl Drop for ReentrantCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::reentrancy::Reenterable;
+    use crate::body::reentrancy::lookup::Reenterable;
     use crate::tests::fake::fake;
 
     /// Each call begins the next one and ends: all of them are inside of each other.

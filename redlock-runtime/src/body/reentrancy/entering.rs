@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::{HoldLink, Reenterable, ReentrantCall, Relation};
+use super::lookup::Reenterable;
+use super::{HoldLink, ReentrantCall, Relation};
 use crate::budget;
 use crate::engine::Engine;
 use crate::error::LockError;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Stage, order};
-use crate::body::reentrancy;
+use crate::body::reentrancy::lookup;
 use crate::call::spec::Spec;
 use crate::client::Redlock;
 use crate::error::LockError;
@@ -25,11 +25,11 @@ impl Stage {
         let (key, further) = key::in_order(redlock.prefix(), names)?;
         let names = std::iter::once(&key).chain(&further).map(LockKey::name);
         let kind = Kind::Exclusive;
-        if let Some(held) = reentrancy::find_all(engine.id, names.clone())? {
+        if let Some(held) = lookup::find_all(engine.id, names.clone())? {
             return self.begin_within(spec, held, kind, key.name(), engine, policy);
         }
         if spec.is_reentrant {
-            reentrancy::check_not_ended(engine.id, names)?;
+            lookup::check_not_ended(engine.id, names)?;
         }
         let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, future: acquire::start_all(engine, order, further) };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::LockRequest;
-use crate::body::reentrancy;
+use crate::body::reentrancy::lookup;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::key::LockKey;
@@ -43,7 +43,7 @@ impl LockRequest {
     /// Fails where an acquire would re-enter a hold of the current task.
     pub(in crate::client) fn check_not_held(&self) -> Result<(), LockError> {
         let names = self.key.iter().chain(self.further.iter().flatten()).map(LockKey::name);
-        match reentrancy::find_all(self.engine.id, names)? {
+        match lookup::find_all(self.engine.id, names)? {
             Some(_) => {
                 Err(LockError::AlreadyHeld { key: self.name().to_owned(), with: Vec::new() })
             }
