@@ -8,13 +8,21 @@ use tokio::time::timeout;
 
 use super::inline_release::{InlineRelease, inline, patience};
 use super::task::ReleaseTask;
-use crate::backend::{Fault, Found, LockBackend};
+use crate::backend::{Fault, Found, LockBackend, Reply};
 use crate::background_thread;
 use crate::clock::Clock;
 use crate::error::NodeErrorKind;
 use crate::state::Released;
 
 impl InlineRelease {
+    /// Sends it over `route`.
+    fn send<'a>(&'a self, route: &'a dyn LockBackend) -> Reply<'a, Found> {
+        match self.task() {
+            Some(task) => route.release(task.request(), task.engine.reply_timeout),
+            None => unreachable!("it is answered once"),
+        }
+    }
+
     /// What the answer to the release means for a caller who awaits the outcome.
     pub(super) fn conclude(mut self, answer: Result<Found, Fault>) -> Conclusion {
         match answer {
