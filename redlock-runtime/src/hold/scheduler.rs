@@ -12,9 +12,9 @@ use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::executor::Executor;
 use crate::mutex::Mutex;
-use crate::process::{self, PerProcess};
 
 mod driver;
+mod of_process;
 mod renewal;
 mod requests;
 mod withdrawn;
@@ -48,10 +48,6 @@ impl SchedulerState {
         hold.place.store(place, Ordering::Relaxed);
     }
 
-    fn reschedule(&mut self, hold: &Hold, at: Moment) {
-        self.schedule.reschedule(hold.id, hold.place.load(Ordering::Relaxed), at);
-    }
-
     fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
         self.schedule.remove(hold.id, hold.place.load(Ordering::Relaxed))
     }
@@ -66,31 +62,6 @@ impl SchedulerState {
 }
 
 impl Scheduler {
-    pub(crate) fn new(executor: Executor, clock: Clock) -> Arc<Self> {
-        let state = SchedulerState {
-            schedule: Schedule::new(),
-            is_driven: false,
-            wakes_at: Moment::NEVER,
-            is_retired: false,
-        };
-        Arc::new(Self {
-            state: Mutex::new(state),
-            wake: Notify::new(),
-            executor,
-            clock,
-            #[cfg(test)]
-            dies: std::sync::atomic::AtomicBool::new(false),
-        })
-    }
-
-    /// The scheduler of this process, on the background thread.
-    pub(crate) fn of_process() -> Arc<Self> {
-        static PROCESS: PerProcess<Arc<Scheduler>> = PerProcess::new();
-        let new = || Self::new(Executor::BackgroundThread, Clock::Boot);
-        // After too many forks: one for this client.
-        PROCESS.of(process::id(), new).map_or_else(|_| new(), Arc::clone)
-    }
-
     /// Registers a lease. From here on it is renewed, and stopped in time.
     pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
         let at = hold.first_look();

@@ -1,12 +1,17 @@
 //! What the scheduler is asked for beside the registration of leases.
 
 use std::sync::Arc;
-#[cfg(test)]
 use std::sync::atomic::Ordering;
 
-use super::Scheduler;
+use super::{Scheduler, SchedulerState};
 use crate::clock::Moment;
 use crate::hold::record::Hold;
+
+impl SchedulerState {
+    pub(super) fn reschedule(&mut self, hold: &Hold, at: Moment) {
+        self.schedule.reschedule(hold.id, hold.place.load(Ordering::Relaxed), at);
+    }
+}
 
 impl Scheduler {
     /// Checks a lease as soon as possible.
