@@ -2,38 +2,18 @@
 
 mod repetition;
 
-use std::time::Duration;
-
 use deadpool_redis::redis::{RedisResult, Value};
-use tokio::runtime::Handle;
-use tokio::time::{Instant, Timeout, timeout_at};
 
 pub(crate) use self::repetition::is_passing;
 use self::repetition::{failure_unless_repeated, pause_after};
-use super::failure::{Failure, another_process, no_connection, no_reply, nonsense, superseded};
+use super::connect::connect;
+use super::deadline::{Deadline, bounded};
+use super::failure::{Failure, another_process, no_reply, nonsense, superseded};
 use super::script_call::ScriptCall;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{HasRun, Loan, SharedConnection, Source, diagnose};
 use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
-
-/// When the answer to a call must have come.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadline {
-    pub(crate) end: Instant,
-    /// How long the call may take in all, for those who are told that it has failed.
-    pub(crate) within: Duration,
-}
-
-impl Deadline {
-    pub(crate) fn after(within: Duration) -> Self {
-        Self { end: Instant::now() + within, within }
-    }
-
-    pub(crate) fn left(&self) -> Duration {
-        self.end.saturating_duration_since(Instant::now())
-    }
-}
 
 /// Runs one script until the deadline. A connection that ended while it was not used is replaced
 /// before. If it breaks under the call, it is replaced and the call is repeated, unless
@@ -104,34 +84,6 @@ pub(crate) async fn send_script<S: Source, T>(
     };
     let took = deadline.within.saturating_sub(deadline.left());
     Err(health.failed(failure.unknown_if(was_cut), CLOCK.now().minus(took)))
-}
-
-/// Waits for a connection until the deadline.
-pub(crate) async fn connect<S: Source>(
-    node: &str,
-    connection: &SharedConnection<S>,
-    deadline: &Deadline,
-) -> Result<Loan<S::Connection>, Failure> {
-    match bounded(connection, deadline, connection.borrow()).await {
-        Ok(Ok(loan)) => Ok(loan),
-        Ok(Err(error)) => {
-            let why = diagnose(node, &error);
-            let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-            Err(Failure::new(why.error, false, is_final))
-        }
-        Err(_) => Err(no_connection(node, deadline.within)),
-    }
-}
-
-/// Runs `future` until the deadline, by a timer that works even while the caller blocks its own
-/// runtime.
-fn bounded<S: Source, F: Future>(
-    connection: &SharedConnection<S>,
-    deadline: &Deadline,
-    future: F,
-) -> Timeout<F> {
-    let _timer = connection.timer().map(Handle::enter);
-    timeout_at(deadline.end, future)
 }
 
 /// For calls that need no clean-up.

@@ -1,0 +1,23 @@
+//! Waits for a connection to a node, for as long as a call may.
+
+use super::deadline::{Deadline, bounded};
+use super::failure::{Failure, no_connection};
+use super::send_script::is_passing;
+use crate::backend::redis::connection::{Loan, SharedConnection, Source, diagnose};
+
+/// Waits for a connection until the deadline.
+pub(crate) async fn connect<S: Source>(
+    node: &str,
+    connection: &SharedConnection<S>,
+    deadline: &Deadline,
+) -> Result<Loan<S::Connection>, Failure> {
+    match bounded(connection, deadline, connection.borrow()).await {
+        Ok(Ok(loan)) => Ok(loan),
+        Ok(Err(error)) => {
+            let why = diagnose(node, &error);
+            let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+            Err(Failure::new(why.error, false, is_final))
+        }
+        Err(_) => Err(no_connection(node, deadline.within)),
+    }
+}

@@ -1,0 +1,37 @@
+//! The deadline of a call, and the timer that keeps it.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, Timeout, timeout_at};
+
+use crate::backend::redis::connection::{SharedConnection, Source};
+
+/// When the answer to a call must have come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    pub(crate) end: Instant,
+    /// How long the call may take in all, for those who are told that it has failed.
+    pub(crate) within: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(within: Duration) -> Self {
+        Self { end: Instant::now() + within, within }
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Runs `future` until the deadline, by a timer that works even while the caller blocks its own
+/// runtime.
+pub(super) fn bounded<S: Source, F: Future>(
+    connection: &SharedConnection<S>,
+    deadline: &Deadline,
+    future: F,
+) -> Timeout<F> {
+    let _timer = connection.timer().map(Handle::enter);
+    timeout_at(deadline.end, future)
+}
