@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     pub(crate) acquire_timeout: Duration,
     /// How long a call waits for servers that do not answer; `None`: for its whole `wait`.
     pub(crate) outage_wait: Option<Duration>,
-    queues: LocalQueues,
+    queues: Arc<LocalQueues>,
     pub(crate) lock_order: LockOrder,
     place: Placement,
     /// Whether the user of this client is denied the queue of the server.
@@ -134,7 +134,7 @@ impl Engine {
     }
 
     pub(crate) fn shutdowns(&self) -> &Shutdowns {
-        self.queues.shutdowns()
+        &self.queues.shutdowns
     }
 
     /// Begins a shutdown, which ends when the returned value is dropped.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::counted::Counted;
 use super::poller_state::PollerState;
-use super::queue::QueueHandle;
+use super::queue::{LocalQueue, QueueHandle};
 use super::waiter::Waiter;
 use crate::thread_exit::Unsent;
 
@@ -84,5 +84,17 @@ impl QueueHandle {
     /// ended meanwhile would be progress.
     pub(crate) fn must_undo(&self) {
         self.state().left.get_or_insert_with(Unsent::here);
+    }
+}
+
+impl LocalQueue {
+    /// The poller makes an attempt.
+    pub(crate) fn count_attempt(&self) {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many attempts were made for a waiter.
+    pub(crate) fn attempts_for(&self, waiter: &Waiter) -> u32 {
+        self.attempts.load(Ordering::Relaxed).wrapping_sub(waiter.attempts_before)
     }
 }

@@ -12,9 +12,7 @@ use tokio::sync::Notify;
 use super::release_counts::ReleaseCounts;
 use super::shutdowns::Shutdowns;
 use super::state::{AttemptUnderWay, QueueState};
-use super::waiter::Waiter;
 use crate::clock::Moment;
-use crate::error::LockError;
 use crate::hold::Hold;
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -26,18 +24,13 @@ mod shut_down;
 const KEPT: usize = 1024;
 
 /// The queues of one client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LocalQueues {
-    shared: Arc<AllQueues>,
-}
-
-#[derive(Debug)]
-pub(super) struct AllQueues {
     queues: Mutex<HashMap<QueueId, Arc<LocalQueue>>>,
     pub(super) waiting: Arc<AtomicUsize>,
     pub(super) max_waiters: usize,
     pub(super) pollers: Arc<AtomicUsize>,
-    pub(super) shutdowns: Arc<Shutdowns>,
+    pub(crate) shutdowns: Arc<Shutdowns>,
     /// Releases that the background thread has still to send.
     pub(super) in_background: Arc<ReleaseCounts>,
     /// Releases that have left over the connection of a caller, and are not answered yet.
@@ -66,23 +59,13 @@ pub(crate) struct LocalQueue {
 }
 
 impl LocalQueues {
-    pub(crate) fn new(max_waiters: usize) -> Self {
-        Self {
-            shared: Arc::new(AllQueues {
-                queues: Mutex::default(),
-                waiting: Arc::default(),
-                max_waiters,
-                pollers: Arc::default(),
-                shutdowns: Arc::default(),
-                in_background: Arc::default(),
-                leaving: Arc::default(),
-            }),
-        }
+    pub(crate) fn new(max_waiters: usize) -> Arc<Self> {
+        Arc::new(Self { max_waiters, ..Self::default() })
     }
 
     /// The queue of all callers of a key, or, for a shared kind, a queue for one caller.
     pub(crate) fn join(
-        &self,
+        self: &Arc<Self>,
         key: &LockKey,
         kind: Kind,
         clock: Option<runtime::Id>,
@@ -90,15 +73,11 @@ impl LocalQueues {
         static NEXT_CALLER: AtomicU64 = AtomicU64::new(1);
         let is_alone = kind.is_shared();
         let caller = if is_alone { NEXT_CALLER.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        let mut queues = self.shared.queues.lock();
+        let mut queues = self.queues.lock();
         let queue = queues.entry((clock, key.shared(), caller));
         let new = || Arc::new(LocalQueue::new(key.clone(), kind, clock, caller));
         let queue = queue.or_insert_with(new);
-        QueueHandle::of(&self.shared, queue)
-    }
-
-    pub(crate) fn shutdowns(&self) -> &Shutdowns {
-        &self.shared.shutdowns
+        QueueHandle::of(self, queue)
     }
 }
 
@@ -116,20 +95,6 @@ impl LocalQueue {
         }
     }
 
-    /// The poller makes an attempt.
-    pub(crate) fn count_attempt(&self) {
-        self.attempts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many attempts were made for a waiter.
-    pub(crate) fn attempts_for(&self, waiter: &Waiter) -> u32 {
-        self.attempts.load(Ordering::Relaxed).wrapping_sub(waiter.attempts_before)
-    }
-
-    pub(super) fn shutting_down(&self) -> LockError {
-        LockError::ShuttingDown { key: self.key.name().to_owned() }
-    }
-
     pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }
@@ -138,7 +103,7 @@ impl LocalQueue {
 /// A reference to the queue of a key, kept while waiting and while holding.
 #[derive(Debug)]
 pub(crate) struct QueueHandle {
-    pub(super) shared: Arc<AllQueues>,
+    pub(super) shared: Arc<LocalQueues>,
     queue: Arc<LocalQueue>,
 }
 
@@ -181,7 +146,7 @@ impl QueueHandle {
         Self::of(&self.shared, &self.queue)
     }
 
-    fn of(shared: &Arc<AllQueues>, queue: &Arc<LocalQueue>) -> Self {
+    fn of(shared: &Arc<LocalQueues>, queue: &Arc<LocalQueue>) -> Self {
         queue.handles.fetch_add(1, Ordering::Relaxed);
         Self { shared: Arc::clone(shared), queue: Arc::clone(queue) }
     }
@@ -220,10 +185,10 @@ impl Drop for QueueHandle {
         let mut queues = self.shared.queues.lock();
         // Another caller may have joined and left since, and the map may hold another queue for
         // this key.
-        let place = (self.queue.clock, self.queue.key.shared(), self.queue.caller);
-        let is_ours = queues.get(&place).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
+        let id = (self.queue.clock, self.queue.key.shared(), self.queue.caller);
+        let is_ours = queues.get(&id).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
         if is_ours && self.queue.handles.load(Ordering::Acquire) == 0 {
-            let forgotten = queues.remove(&place);
+            let forgotten = queues.remove(&id);
             if queues.is_empty() && queues.capacity() > KEPT {
                 queues.shrink_to_fit();
             }

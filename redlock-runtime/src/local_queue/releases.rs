@@ -93,7 +93,7 @@ mod tests {
     use crate::kind::Kind;
     use crate::local_queue::LocalQueues;
 
-    fn join(queues: &LocalQueues, name: &str, kind: Kind) -> QueueHandle {
+    fn join(queues: &Arc<LocalQueues>, name: &str, kind: Kind) -> QueueHandle {
         queues.join(&LockKey::new("", name).unwrap(), kind, None)
     }
 

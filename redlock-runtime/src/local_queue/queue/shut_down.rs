@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::LocalQueues;
+use super::{LocalQueue, LocalQueues};
+use crate::error::LockError;
 use crate::local_queue::shutdowns::Shutdown;
 use crate::local_queue::waiter::Waiter;
 
@@ -12,10 +13,10 @@ impl LocalQueues {
     pub(crate) fn shut_down(&self) -> Shutdown {
         // The shutdown is counted first: a caller that enters a queue after the loop below sees the
         // count.
-        let shutdown = self.shared.shutdowns.begin();
-        let queues: Vec<_> = self.shared.queues.lock().values().map(Arc::clone).collect();
+        let shutdown = self.shutdowns.begin();
+        let queues: Vec<_> = self.queues.lock().values().map(Arc::clone).collect();
         for queue in queues {
-            let shutdowns = &self.shared.shutdowns;
+            let shutdowns = &self.shutdowns;
             let is_refused = |waiter: &Waiter| shutdowns.refuse(waiter.terms.shutdowns);
             let waiters = queue.state().waiters.take_all(is_refused);
             for waiter in waiters {
@@ -25,5 +26,11 @@ impl LocalQueues {
         }
         shutdown.tell();
         shutdown
+    }
+}
+
+impl LocalQueue {
+    pub(in crate::local_queue) fn shutting_down(&self) -> LockError {
+        LockError::ShuttingDown { key: self.key.name().to_owned() }
     }
 }

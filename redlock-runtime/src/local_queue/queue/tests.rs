@@ -13,7 +13,7 @@ use crate::hold::{ConfirmedLease, HoldingClient, NewHold, Tenure, Terms};
 use crate::local_queue::poller_state::{PollerState, RestReason};
 use crate::local_queue::state::{DIRECT_ATTEMPT, GRANTS_TO_FORGET};
 use crate::local_queue::succession::Successor;
-use crate::local_queue::waiter::{Answer, LOOKS};
+use crate::local_queue::waiter::{Answer, LOOKS, Waiter};
 use crate::local_queue::waiters::Waiters;
 use crate::owner::Owner;
 use crate::pending::PendingCommands;
@@ -94,9 +94,9 @@ fn an_empty_queue_leaves_nothing_behind() {
     );
     let third = first.another();
     drop((first, second));
-    assert_eq!(queues.shared.queues.lock().len(), 1);
+    assert_eq!(queues.queues.lock().len(), 1);
     drop(third);
-    assert!(queues.shared.queues.lock().is_empty());
+    assert!(queues.queues.lock().is_empty());
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn the_memory_of_many_queues_is_given_back_behind_them() {
     let queues = LocalQueues::new(1);
     let join = |number: usize| queues.join(&key(&number.to_string()), Kind::Exclusive, None);
     let handles: Vec<_> = (0..=KEPT).map(join).collect();
-    assert!(queues.shared.queues.lock().capacity() > KEPT);
+    assert!(queues.queues.lock().capacity() > KEPT);
     drop(handles);
-    assert_eq!(queues.shared.queues.lock().capacity(), 0);
+    assert_eq!(queues.queues.lock().capacity(), 0);
 }
 
 /// Of two handles that are dropped at the same time, one must see that it is the last.
@@ -127,7 +127,7 @@ fn whoever_leaves_last_leaves_nothing_behind() {
                 });
             }
         });
-        assert!(queues.shared.queues.lock().is_empty());
+        assert!(queues.queues.lock().is_empty());
     }
 }
 
@@ -298,10 +298,10 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
 fn a_newer_queue_of_the_same_key_stays() {
     let queues = LocalQueues::new(9);
     let old = queues.join(&key("a"), Kind::Exclusive, None);
-    queues.shared.queues.lock().clear();
+    queues.queues.lock().clear();
     let _new = queues.join(&key("a"), Kind::Exclusive, None);
     drop(old);
-    assert_eq!(queues.shared.queues.lock().len(), 1);
+    assert_eq!(queues.queues.lock().len(), 1);
 }
 
 /// A holder that releases late, after another holder has the lock, takes nothing from that one.
