@@ -93,8 +93,8 @@ impl Ownership {
         let has_several_keys = !self.further.is_empty();
         let body = FinishedBody::new(&self.hold, has_several_keys);
         let finished = |task| ReleaseTask { finished: Some(body.clone()), ..task };
-        let mut leaving =
-            self.let_go(now).map(finished).filter_map(|task| send_unawaited(task, may_wait));
+        let tasks = self.let_go(now).map(finished);
+        let mut leaving = tasks.filter_map(|task| release::unawaited(task, may_wait));
         if has_several_keys { Some(release::all(leaving.collect())) } else { leaving.next() }
     }
 
@@ -165,28 +165,6 @@ impl Drop for Ownership {
         // The release counts as pending by now.
         if self.is_counted {
             self.engine.pending.lock_ended();
-        }
-    }
-}
-
-/// Sends a release, whose answer the background awaits. The caller of a future that it cannot await
-/// may end its runtime: then the background thread sends it.
-fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
-    match task.engine.route() {
-        Some(route) if may_wait && !task.engine.is_embedded() => {
-            let departures = route.abilities().departures;
-            if departures.is_some_and(|departures| !departures.has_room(task.may_join())) {
-                let engine = Arc::clone(&task.engine);
-                let released = release::awaited_for_a_while(task, route);
-                // What it finds is reported by the task: once, of a hold of several keys as well.
-                let told = async move { released.await.map(|_| Released::Released) };
-                return Some(ReleaseFuture::here(&engine, told));
-            }
-            Some(release::unawaited(task, &route))
-        }
-        _ => {
-            release::in_background(task);
-            None
         }
     }
 }

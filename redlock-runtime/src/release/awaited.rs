@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::inline_release::{InlineRelease, inline, patience};
+use super::release_future::ReleaseFuture;
 use super::task::ReleaseTask;
 use crate::backend::{Fault, Found, LockBackend, Reply};
 use crate::background_thread;
@@ -65,20 +66,18 @@ impl Conclusion {
 
 /// Sends one release for a caller who has no need of the answer, and awaits it for a while. Then
 /// the background has the release. The timer works while the caller blocks its runtime.
-pub(crate) fn awaited_for_a_while(
-    task: ReleaseTask,
-    route: Arc<dyn LockBackend>,
-) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
-    let patience = patience(&task.engine);
+pub(super) fn awaited_for_a_while(task: ReleaseTask, route: Arc<dyn LockBackend>) -> ReleaseFuture {
+    let (engine, patience) = (Arc::clone(&task.engine), patience(&task.engine));
     let released = inline(task, route, Clock::Boot.now());
-    async move {
+    ReleaseFuture::here(&engine, async move {
         let within = {
             let timer = background_thread::handle();
             let _timer = timer.as_ref().ok().map(Handle::enter);
             timeout(patience, released)
         };
-        within.await.unwrap_or(Ok(Released::Released))
-    }
+        // What it finds is reported by the task: once, of a hold of several keys as well.
+        within.await.unwrap_or(Ok(Released::Released)).map(|_| Released::Released)
+    })
 }
 
 /// The same for a caller who awaits the outcome: what the background finds counts after a silence.

@@ -14,7 +14,6 @@ mod undo;
 mod unprotected;
 
 pub(crate) use all_releases::{all, send_all};
-pub(crate) use awaited::awaited_for_a_while;
 pub(crate) use background::{free, in_background};
 pub(crate) use release_future::ReleaseFuture;
 pub(crate) use task::ReleaseTask;

@@ -73,12 +73,6 @@ impl ReleaseTask {
         self.request().may_join()
     }
 
-    /// Nobody awaits this release, which leaves over the connection of a caller.
-    pub(super) fn unawaited(mut self) -> Self {
-        self.under_way.iter_mut().for_each(ReleaseUnderWay::leaves);
-        self
-    }
-
     /// An attempt has failed. Local waiters ask for themselves from here on: the next attempts may
     /// fail for as long as the lease lasts.
     pub(super) fn note_failure(&mut self, fault: &Fault) {
