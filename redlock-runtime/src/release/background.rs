@@ -55,6 +55,13 @@ impl ReleaseTask {
         }
     }
 
+    /// An attempt has failed. Local waiters ask for themselves from here on: the next attempts may
+    /// fail for as long as the lease lasts.
+    pub(super) fn note_failure(&mut self, fault: &Fault) {
+        self.is_unknown |= fault.is_unknown;
+        self.under_way.iter_mut().for_each(ReleaseUnderWay::wake_waiters);
+    }
+
     pub(super) fn give_up(self, fault: Fault) {
         let nodes = fault.nodes_text();
         let key = self.claim.key.name();

@@ -16,6 +16,8 @@ use crate::shield::{shielded, tell};
 use crate::state::Released;
 use crate::thread_exit::Unsent;
 
+mod verdict;
+
 /// One release, retried until it is answered or until the lease would be over anyway.
 pub(crate) struct ReleaseTask {
     pub(crate) engine: Arc<Engine>,
@@ -73,13 +75,6 @@ impl ReleaseTask {
         self.request().may_join()
     }
 
-    /// An attempt has failed. Local waiters ask for themselves from here on: the next attempts may
-    /// fail for as long as the lease lasts.
-    pub(super) fn note_failure(&mut self, fault: &Fault) {
-        self.is_unknown |= fault.is_unknown;
-        self.under_way.iter_mut().for_each(ReleaseUnderWay::wake_waiters);
-    }
-
     /// What one attempt sends.
     pub(super) fn request(&self) -> Release<'_> {
         let may_be_queued = self.leftovers.may_be_queued;
@@ -97,20 +92,9 @@ impl ReleaseTask {
         }
     }
 
+    /// The release was answered.
     pub(crate) fn finish(self, found: Found) -> Released {
-        let has_ended = |at: Moment| self.engine.clock().now() >= at;
-        let released = match found {
-            Found::Ours => Released::Released,
-            Found::Unclear => Released::Unknown,
-            // An earlier attempt that was never answered may have freed the lock, or handed it
-            // over.
-            Found::Gone | Found::Stolen if self.is_unknown => Released::Unknown,
-            Found::Gone | Found::Stolen if self.held_until.is_some_and(has_ended) => {
-                Released::Unknown
-            }
-            Found::Gone => Released::Expired,
-            Found::Stolen => Released::Stolen,
-        };
+        let released = self.verdict(found);
         tell!(debug, key = self.claim.key.name(), ?released, "lock released");
         // `retain` leaves an entry of the owner in the queue of the server.
         let must_leave_queue = self.retain_until.is_some() && self.leftovers.may_be_queued;
