@@ -2,9 +2,12 @@
 
 use deadpool_redis::redis::Value;
 
-use super::{arguments, replies, retain};
+use self::with_arguments::with_arguments;
+use super::{replies, retain};
 use crate::backend::redis::commands::{Invocation, Part, Script, ScriptCall, Verb, with_hand_over};
-use crate::backend::{Claim, Found, Release, TokensUsed};
+use crate::backend::{Claim, Found, Release};
+
+mod with_arguments;
 
 pub(crate) static SCRIPT: Script = with_hand_over!("release.lua"; after "quick_release.lua");
 
@@ -15,7 +18,7 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
         Some(left) => retain::call(release.claim, left, has_queue),
         None => match part(release).filter(|_| has_queue) {
             Some(part) => ScriptCall::plain(part),
-            None => with_arguments(release, has_queue),
+            None => with_arguments(&SCRIPT, release, has_queue),
         },
     }
 }
@@ -23,23 +26,6 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
 /// What can be part of a batch.
 pub(crate) fn part(release: Release<'_>) -> Option<Part> {
     release.may_join().then(|| Part::new(Verb::Release, release.claim, by_itself))
-}
-
-fn with_arguments(release: Release<'_>, has_queue: bool) -> ScriptCall {
-    let Release { claim, unused, .. } = release;
-    let keys = claim.key.with_helpers();
-    let keys = keys.names();
-    let leave = arguments::leave(release);
-    let [used, reserved, life] = match unused {
-        Some(TokensUsed { used, reserved }) => {
-            [used.to_string(), reserved.to_string(), arguments::counter_life(claim)]
-        }
-        None => Default::default(),
-    };
-    let args = [claim.owner.as_str(), &leave, &used, &reserved, &life];
-    // Empty arguments at the end are left out, because each argument costs the server time.
-    let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
-    ScriptCall::new(&SCRIPT, if has_queue { &keys } else { &keys[..1] }, &args[..said])
 }
 
 /// The release of a lock whose owner is in no queue, and gives no fencing tokens back.
