@@ -2,12 +2,10 @@
 
 mod unknown;
 
-use std::borrow::Cow;
-
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{
-    Arg, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, ToRedisArgs, Value,
+    Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, ToRedisArgs, Value,
 };
 use once_cell::race::OnceBox;
 
@@ -42,11 +40,6 @@ impl Script {
     pub(crate) const fn before(mut self, follower: &'static Self) -> Self {
         self.follower = Some(follower);
         self
-    }
-
-    #[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
-    pub(crate) fn text(&self) -> &'static str {
-        self.text
     }
 
     /// The SHA-1 by which the server knows the script.
@@ -91,14 +84,6 @@ impl Invocation {
     #[cfg(test)]
     pub(crate) fn by_digest(&self) -> &Cmd {
         &self.by_digest
-    }
-
-    /// The first of its keys.
-    pub(crate) fn key(&self) -> Cow<'_, str> {
-        match self.by_digest.args_iter().nth(WORDS_AHEAD) {
-            Some(Arg::Simple(key)) => String::from_utf8_lossy(key),
-            _ => Cow::Borrowed(""),
-        }
     }
 
     /// Runs the script. A server that does not know it answers NOSCRIPT and has done nothing; then

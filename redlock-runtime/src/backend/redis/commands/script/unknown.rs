@@ -1,12 +1,29 @@
 //! A script that the server does not know yet: it is sent as text.
 
+use std::borrow::Cow;
+
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Arg, Cmd, RedisResult, Value};
 
-use super::Invocation;
+use super::{Invocation, WORDS_AHEAD};
+
+#[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
+impl super::Script {
+    pub(crate) fn text(&self) -> &'static str {
+        self.text
+    }
+}
 
 impl Invocation {
+    /// The first of its keys.
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        match self.by_digest.args_iter().nth(WORDS_AHEAD) {
+            Some(Arg::Simple(key)) => String::from_utf8_lossy(key),
+            _ => Cow::Borrowed(""),
+        }
+    }
+
     /// Sends the text of the script. Its follower is probably unknown to the server too, so it is
     /// loaded first: later it would take two round trips, and the caller's next command would
     /// overtake it.
