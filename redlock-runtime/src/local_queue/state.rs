@@ -67,11 +67,6 @@ impl QueueState {
         self.contended == GRANTS_TO_FORGET
     }
 
-    /// Another process competes for the lock. Returns whether this is new.
-    pub(crate) fn contend(&mut self) -> bool {
-        std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
-    }
-
     /// The lock was granted without competition, or a caller is about to ask for it by itself.
     pub(crate) fn calm(&mut self) {
         self.contended = self.contended.saturating_sub(1);

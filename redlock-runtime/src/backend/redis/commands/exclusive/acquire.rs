@@ -3,7 +3,7 @@
 use deadpool_redis::redis::Value;
 
 use super::{arguments, release, replies};
-use crate::backend::redis::commands::reply::{Timed, text};
+use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Invocation, Part, Script, ScriptCall, Verb};
 use crate::backend::{Acquired, Claim, FencingTokens};
 use crate::fencing::FencingToken;
@@ -29,7 +29,7 @@ fn by_itself(claim: &Claim) -> Invocation {
 
 /// A grant is one text, a refusal a list.
 pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
-    let Value::BulkString(granted) = value else { return refusal(value) };
+    let Value::BulkString(granted) = value else { return replies::refused(value) };
     let granted = std::str::from_utf8(granted).ok()?;
     let (first, time, further) = match granted.split_once(' ') {
         Some((first, time)) => (first, time, 0),
@@ -40,14 +40,6 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
     let fencing_tokens = FencingTokens { first, last };
     let found = Acquired::Granted { fencing_tokens, was_cut: false };
     Some(Timed { found, micros: time.parse().ok()? })
-}
-
-fn refusal(value: &Value) -> Option<Timed<Acquired>> {
-    let Value::Array(items) = value else { return None };
-    let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else { return None };
-    let (holder, free_in) = replies::held(*millis, holder)?;
-    let found = Acquired::refused(holder, free_in);
-    Some(Timed { found, micros: text(time)?.parse().ok()? })
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use crate::backend::redis::commands::reply::text;
+use crate::backend::redis::commands::reply::{Timed, text};
 use crate::backend::redis::commands::shared::words;
-use crate::backend::{FencingTokens, Found, Position};
+use crate::backend::{Acquired, FencingTokens, Found, Position};
 use crate::fencing::FencingToken;
 use crate::kind::{Kind, shown_group};
 
@@ -30,6 +30,15 @@ pub(in crate::backend::redis::commands) fn fencing_tokens(
 
 fn fencing_token(value: &Value) -> Option<FencingToken> {
     FencingToken::new(text(value)?.parse().ok()?)
+}
+
+/// The refusal of an acquire.
+pub(in crate::backend::redis::commands) fn refused(value: &Value) -> Option<Timed<Acquired>> {
+    let Value::Array(items) = value else { return None };
+    let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else { return None };
+    let (holder, free_in) = held(*millis, holder)?;
+    let found = Acquired::refused(holder, free_in);
+    Some(Timed { found, micros: text(time)?.parse().ok()? })
 }
 
 /// What `PTTL` says of a key that does not exist.
