@@ -116,11 +116,6 @@ impl Hold {
         self.check_process().is_err()
     }
 
-    /// Does the lock stay taken for a while, however early it is released?
-    pub(crate) fn has_min_hold(&self) -> bool {
-        self.retained_until.is_some()
-    }
-
     /// May a step of the body run now? Checked before every poll.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.check_process()?;
@@ -133,12 +128,7 @@ impl Hold {
         self.stop_at() == Moment::ZERO
     }
 
-    /// Why the lease was lost; `None` while it holds and after a release.
-    pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.lost_at(self.client.clock.now())
-    }
-
-    /// The same at `now`.
+    /// Why the lease was lost, as known at `now`; `None` while it holds and after a release.
     pub(crate) fn lost_at(&self, now: Moment) -> Option<LostReason> {
         if self.is_forked() {
             return Some(LostReason::Forked);
@@ -156,11 +146,6 @@ impl Hold {
             return;
         }
         self.over.unless(|| self.is_over()).await;
-    }
-
-    /// When the hold began.
-    pub(crate) fn begun(&self) -> Moment {
-        self.begun
     }
 
     /// The last confirmed lease.
@@ -202,10 +187,6 @@ impl Hold {
     /// Loses the lease if its time is up at `now`. Returns whether it is over.
     fn stop_if_due(&self, now: Moment) -> bool {
         now >= self.stop_at() && self.stop_unless_renewed(now)
-    }
-
-    fn longest_hold(&self) -> Moment {
-        validity::longest_hold(self.begun, self.terms.expire, self.terms.max_renew)
     }
 
     fn finish(&self, now: Moment, how: End) -> bool {

@@ -10,6 +10,7 @@ use crate::report::Topic;
 use crate::shield::tell;
 use crate::state::LostReason;
 use crate::telemetry::{self, LockLabels};
+use crate::validity;
 
 impl Hold {
     /// Loses the lease unless a renewal was confirmed meanwhile. Returns whether it is over.
@@ -53,6 +54,11 @@ impl Hold {
         is_first
     }
 
+    /// Why the lease was lost; `None` while it holds and after a release.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        self.lost_at(self.client.clock.now())
+    }
+
     #[cold]
     pub(super) fn check_ended(&self, now: Moment) -> Result<(), LockError> {
         self.stop_if_due(now);
@@ -65,6 +71,11 @@ impl Hold {
         let key = self.key_at(key_index).to_owned();
         let held_for = ended.at.since(self.begun);
         Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
+    }
+
+    /// When the hold ends at the latest, as its renewals are used up.
+    pub(super) fn longest_hold(&self) -> Moment {
+        validity::longest_hold(self.begun, self.terms.expire, self.terms.max_renew)
     }
 
     pub(super) fn labels(&self) -> LockLabels {

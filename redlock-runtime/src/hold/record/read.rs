@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Hold;
+use crate::clock::Moment;
 #[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
 use crate::hold::ledger::End;
 use crate::state::LeaseState;
@@ -50,6 +51,11 @@ impl Hold {
         let ledger = self.ledger.lock();
         let is_lost = ledger.ended.is_some_and(|ended| matches!(ended.how, End::Lost(_)));
         is_lost && ledger.renewal_sent <= ledger.confirmed.sent
+    }
+
+    /// When the hold began.
+    pub(crate) fn begun(&self) -> Moment {
+        self.begun
     }
 
     pub(crate) fn held_for(&self) -> Duration {

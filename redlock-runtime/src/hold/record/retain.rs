@@ -8,6 +8,11 @@ use crate::clock::Moment;
 use crate::options::up_to_millis;
 
 impl Hold {
+    /// Does the lock stay taken for a while, however early it is released?
+    pub(crate) fn has_min_hold(&self) -> bool {
+        self.retained_until.is_some()
+    }
+
     /// Until when the lock has to stay taken; `None`: it may be freed. A lock that its caller never
     /// took has protected nothing.
     pub(crate) fn retained_until(&self) -> Option<Moment> {
