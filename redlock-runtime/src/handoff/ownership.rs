@@ -15,6 +15,7 @@ use crate::state::Released;
 
 mod awaited;
 mod detach;
+mod offered;
 mod several;
 
 /// Owns a lock. Dropping it releases the lock in the background, from any thread: the drop sends
@@ -65,15 +66,7 @@ impl Ownership {
     /// The caller learns of the lock, and has it from here on. `false`: the lock was taken back
     /// meanwhile because the caller was not polled.
     pub(crate) fn take(&mut self) -> bool {
-        let was_offered = self.hold.is_offered();
-        let taken = self.hold.take();
-        if was_offered {
-            self.pending = self.hold.take_pending();
-        }
-        if taken == Some(true) {
-            self.scheduler.look_at(&self.hold);
-        }
-        taken.is_some()
+        self.hold.is_taken() || self.take_offer()
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

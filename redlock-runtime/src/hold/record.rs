@@ -173,12 +173,6 @@ impl Hold {
         self.finish(now, End::Released)
     }
 
-    /// The caller learns of the lock. `None`: the lock was taken back meanwhile, or its lease is
-    /// over. `Some(true)`: a renewal was delayed until now.
-    pub(crate) fn take(&self) -> Option<bool> {
-        if self.offer.is_taken() { Some(false) } else { self.take_offer() }
-    }
-
     /// When the body is stopped if no renewal is confirmed until then.
     pub(crate) fn stop_at(&self) -> Moment {
         Moment::from_nanos(self.stop.load(Ordering::Acquire))

@@ -6,10 +6,14 @@ use crate::pending::PendingCommand;
 use crate::shield::tell;
 
 impl Hold {
-    /// The caller takes the lock. `None`: it was taken back, or its lease is over. `Some(true)`: a
-    /// renewal was put off until now.
-    #[cold]
-    pub(super) fn take_offer(&self) -> Option<bool> {
+    /// Has the caller learned of the lock?
+    pub(crate) fn is_taken(&self) -> bool {
+        self.offer.is_taken()
+    }
+
+    /// The caller takes the lock that it was offered. `None`: the lock was taken back meanwhile, or
+    /// its lease is over. `Some(true)`: a renewal was put off until now.
+    pub(crate) fn take_offer(&self) -> Option<bool> {
         // The lease is checked first: if it is over, the lock counts as never taken, and its
         // `min_hold` does not keep it.
         self.check().ok()?;
