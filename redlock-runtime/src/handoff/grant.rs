@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::lost::release_lost;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::{Granted, Hold, NewHold, Tenure, Terms};
 use crate::local_queue::QueueHandle;
-use crate::release::{self, ReleaseTask};
 use crate::shield::tell;
 
 /// Why a lock that the server granted did not reach its caller. The lock is released.
@@ -74,18 +74,4 @@ pub(super) fn new_hold(
         is_taken: begin.is_taken,
         news: Arc::clone(&queue.news),
     }
-}
-
-/// Releases a lock whose lease is not relied on.
-fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
-    granted.scheduler.end(&granted.hold, engine.clock().now());
-    release_ended(engine, queue, granted);
-}
-
-pub(super) fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
-    queue.let_go(&granted.hold);
-    let server_end = granted.hold.server_end();
-    let task = ReleaseTask::new(engine, &granted.tenure, server_end, Some(queue.another()));
-    drop(granted.hold.take_pending());
-    release::in_background(task);
 }

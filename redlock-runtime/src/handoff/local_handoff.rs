@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant::{Begin, NotGranted, grant, release_ended};
+use super::grant::{Begin, NotGranted, grant};
+use super::lost::release_ended;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::hold::{Granted, Hold, Tenure};

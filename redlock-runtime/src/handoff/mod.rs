@@ -3,6 +3,7 @@
 mod grant;
 mod joint;
 mod local_handoff;
+mod lost;
 mod ownership;
 
 pub(crate) use grant::{Begin, NotGranted, grant};
