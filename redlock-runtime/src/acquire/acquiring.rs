@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::task::coop::unconstrained;
 
 use super::attempt::LAST_ATTEMPT;
-use super::direct_attempt::{DirectAttempt, DirectOutcome};
+use super::direct_attempt::DirectAttempt;
 use super::order::{Acquisition, Order};
 use super::try_once::try_once;
 use super::wait_handle::{enter, enter_after};
@@ -176,10 +176,8 @@ async fn acquire_or_wait(
             let within = engine.acquire_timeout.min(end.plus(LAST_ATTEMPT).since(begun));
             let claim = order.claim(engine, terms);
             match attempt.make(engine, &claim, within).await? {
-                DirectOutcome::Granted(ownership) => return Ok(ownership),
-                DirectOutcome::NotNow(attempt, observed) => {
-                    enter_after(engine, order, attempt, end, observed)?
-                }
+                Ok(ownership) => return Ok(ownership),
+                Err((attempt, observed)) => enter_after(engine, order, attempt, end, observed)?,
             }
         }
     };

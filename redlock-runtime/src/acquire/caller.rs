@@ -48,7 +48,10 @@ impl DirectAttempt {
         let own = Arc::clone(engine);
         let outcome = on_executor(engine, "an acquire", |reply| async move {
             let found = self.send(&own, &*own.backend, &claim, within, false).await;
-            let _ = reply.send(found.map(|found| self.outcome(found)));
+            let _ = reply.send(match found {
+                Ok(found) => Ok(found.map_err(|observed| (self, observed))),
+                Err(error) => Err(error),
+            });
         });
         outcome.await?
     }

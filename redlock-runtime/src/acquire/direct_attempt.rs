@@ -11,7 +11,7 @@ use crate::backend::{Claim, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::handoff::{Begin, NotGranted, Ownership, grant};
+use crate::handoff::{Begin, Ownership, grant};
 use crate::hold::Terms;
 use crate::local_queue::{DirectAttemptGuard, QueueHandle};
 
@@ -24,11 +24,8 @@ pub(super) struct DirectAttempt {
     pub(super) begun: Moment,
 }
 
-pub(super) enum DirectOutcome {
-    Granted(Ownership),
-    /// Not granted, for a reason that was observed and that may pass.
-    NotNow(DirectAttempt, Observed),
-}
+/// `Err`: the lock was not granted, for a reason that was observed and that may pass.
+pub(super) type DirectOutcome = Result<Ownership, (DirectAttempt, Observed)>;
 
 impl DirectAttempt {
     #[expect(clippy::manual_async_fn, reason = "an async function would hold `self` twice")]
@@ -45,17 +42,10 @@ impl DirectAttempt {
                 && !self.queue.has_background_release()
             {
                 let found = self.send(engine, &*route, claim, within, true).await?;
-                return Ok(self.outcome(found));
+                return Ok(found.map_err(|observed| (self, observed)));
             }
             // Boxed to keep this future small: only the first calls of a runtime take this path.
             Box::pin(self.make_on_executor(engine, claim.clone(), within)).await
-        }
-    }
-
-    pub(super) fn outcome(self, found: Result<Ownership, Observed>) -> DirectOutcome {
-        match found {
-            Ok(ownership) => DirectOutcome::Granted(ownership),
-            Err(observed) => DirectOutcome::NotNow(self, observed),
         }
     }
 
@@ -84,12 +74,7 @@ impl DirectAttempt {
                 let ownership = Ownership::new(engine, self.queue.another(), granted);
                 Ok(Ok(ownership.with_pending(pending)))
             }
-            Err(NotGranted::Unscheduled(error)) => Err(error),
-            Err(NotGranted::TooLate { took }) => {
-                let mut observed = Observed::default();
-                observed.too_late(took, self.terms.expire);
-                Ok(Err(observed))
-            }
+            Err(why) => self.not_held(why).map(Err),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::direct_attempt::{DirectAttempt, DirectOutcome};
+use super::direct_attempt::DirectAttempt;
 use super::observed::{CallTime, Observed};
 use super::order::{Acquisition, Order};
 use crate::backoff;
@@ -34,8 +34,8 @@ pub(super) async fn try_once(
         let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun: asked };
         let claim = order.claim(engine, terms);
         let (attempt, observed) = match attempt.make(engine, &claim, within).await? {
-            DirectOutcome::Granted(ownership) => return Ok(ownership),
-            DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
+            Ok(ownership) => return Ok(ownership),
+            Err((attempt, observed)) => (attempt, observed),
         };
         let DirectAttempt { queue, .. } = attempt;
         let now = engine.clock().now();
