@@ -2,8 +2,9 @@
 
 use std::future;
 
-use super::locked::{Locked, Pending};
+use super::locked::Locked;
 use super::output_slot::Handed;
+use super::pending::Pending;
 use super::spec::{Client, Spec};
 use crate::error::LockError;
 use crate::key::Key;

@@ -1,6 +1,6 @@
 //! `on_busy = "skip"`: a call that finds its lock busy returns without running its body.
 
-use super::locked::Pending;
+use super::pending::Pending;
 use crate::error::LockError;
 use crate::foreign_text;
 use crate::shield::tell;
