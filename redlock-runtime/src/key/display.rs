@@ -1,7 +1,7 @@
 //! Keys that are the values of expressions: without a template, and without escapes.
 
 use super::printable::{Keys, WholeKey};
-use super::render::{Key, Rendered, display};
+use super::rendered::{Key, Rendered, display};
 
 /// `key = <expression>`: the value without escapes.
 pub fn display_key<T: WholeKey + ?Sized>(value: &T) -> Key {

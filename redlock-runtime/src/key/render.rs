@@ -7,71 +7,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
-use super::lock_key::excerpt;
-use super::printable::ListedKey;
-use crate::error::{InvalidKeyReason, LockError};
-
-/// A rendered key, or why it could not be rendered.
-#[derive(Debug)]
-pub struct Key(pub(crate) Result<Rendered, LockError>);
-
-impl Key {
-    /// Leaves an empty key.
-    pub(crate) fn take(&mut self) -> Self {
-        std::mem::replace(self, literal_key(""))
-    }
-
-    /// An expression in the list of `keys`: the value without escapes.
-    // Compile errors show its path, which is short only beside its type.
-    pub fn listed<T: ListedKey + ?Sized>(value: &T) -> Self {
-        Self(display(value).map(Rendered::One))
-    }
-}
-
-/// What the key or the keys of a call are.
-#[derive(Debug)]
-pub(crate) enum Rendered {
-    One(Cow<'static, str>),
-    /// Those of `keys = ..`, as they were written.
-    Several(Vec<Cow<'static, str>>),
-}
-
-/// Runs `render` in a frame of its own: what it borrows takes no space in the caller's future.
-#[inline]
-pub fn lend<A, T>(arguments: A, render: impl FnOnce(A) -> T) -> T {
-    render(arguments)
-}
-
-/// The expansion names it where a variable is to be moved, and never calls it.
-#[inline]
-pub fn take<T>(_: T) {}
-
-/// [`take`] of a variable. To the lints of the caller the macro names it, not the caller, so that
-/// they let a name pass that begins with `_`.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __take {
-    ($variable:ident) => {
-        $crate::__private::take($variable)
-    };
-}
-
-/// A template without placeholders.
-#[inline]
-pub fn literal_key(text: &'static str) -> Key {
-    Key(Ok(Rendered::One(Cow::Borrowed(text))))
-}
-
-/// The text of a value, without escapes.
-pub(super) fn display<T: Display + ?Sized>(value: &T) -> Result<Cow<'static, str>, LockError> {
-    let mut text = String::new();
-    match write!(text, "{value}") {
-        Ok(()) => Ok(Cow::Owned(text)),
-        Err(fmt::Error) => Err(invalid(&text, InvalidKeyReason::Display)),
-    }
-}
+use super::rendered::{Key, Rendered, invalid};
+use crate::error::InvalidKeyReason;
 
 /// A key being rendered.
 #[must_use]
@@ -127,10 +66,6 @@ impl Render {
             Some(reason) => Key(Err(invalid(&self.text, reason))),
         }
     }
-}
-
-fn invalid(text: &str, reason: InvalidKeyReason) -> LockError {
-    LockError::InvalidKey { key: excerpt(text), reason }
 }
 
 /// Percent-escapes the characters that could be taken for structure.

@@ -1,7 +1,10 @@
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use super::*;
+use crate::error::LockError;
 use crate::key::display::{display_key, display_keys, several};
+use crate::key::rendered::literal_key;
 
 fn ok(key: Key) -> String {
     match key.0.unwrap() {
