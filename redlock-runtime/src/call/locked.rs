@@ -58,7 +58,7 @@ impl<F, H, S> Locked<F, H, S> {
     pub(super) fn new(body: F, on_error: H, spec: Spec, key: Key, client: Client) -> Self {
         Self {
             body: Body::Runs { future: body },
-            stage: Box::new(Stage::new(spec, key, client)),
+            stage: Box::new(Stage::Start { spec, key, client }),
             on_error: Some(on_error),
         }
     }
@@ -95,7 +95,8 @@ where
                 }
                 Err(error) => {
                     drop_body(stage, this.body.as_mut());
-                    stage.abandon();
+                    // Its drop releases the lock in the background if it is still held.
+                    *stage = Stage::Done;
                     return Poll::Ready(fail(this.on_error, error));
                 }
             }

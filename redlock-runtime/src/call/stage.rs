@@ -64,10 +64,6 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(spec: Spec, key: Key, client: Client) -> Self {
-        Self::Start { spec, key, client }
-    }
-
     /// Ready when the lock is held, or when acquiring it failed.
     pub(crate) fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         loop {
@@ -140,11 +136,6 @@ impl Stage {
         }
         *self = Self::Done;
         Poll::Ready(())
-    }
-
-    /// The body was stopped: the lock is released in the background if it is still held.
-    pub(crate) fn abandon(&mut self) {
-        *self = Self::Done;
     }
 }
 
