@@ -1,5 +1,6 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
+mod acquire;
 mod clock;
 mod commands;
 mod connection;
@@ -19,6 +20,7 @@ mod pending_undo;
 mod pubsub;
 mod quorum_member;
 mod raise;
+mod release;
 mod release_hints;
 mod renewals;
 mod replicated;

@@ -6,14 +6,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::clock::CLOCK;
-use super::commands::{Deadline, Failure, ScriptCall, by_kind, exclusive, no_undo, send_script};
+use super::commands::Deadline;
 use super::connection::source::CONNECT;
 use super::connection::{SharedConnection, Source};
 use super::node_core::NodeCore;
-use crate::backend::{
-    Abilities, Acquired, CLAIM_WINDOW, Claim, Fault, Found, LockBackend, Release, Reply,
-};
+use crate::backend::{Abilities, Acquired, Claim, Found, LockBackend, Release, Reply};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 
@@ -51,125 +48,10 @@ impl<S: Source> Route<S> {
         let calls = Arc::new(self.calls.on(home.clone()));
         Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()) }
     }
-
-    async fn acquire_over(
-        &self,
-        connection: &SharedConnection<S>,
-        claim: &Claim,
-        deadline: &Deadline,
-    ) -> Result<Acquired, Failure> {
-        let (mut call, decode) = by_kind::acquire(claim);
-        // Set in place: a second call would be a part of this future.
-        call.replicas = self.core.min_replicas().map(|some| some.answering(deadline.left()));
-        let undo = |loan| self.core.undo(self.home.as_ref(), loan, claim, false);
-        let answer =
-            send_script(&self.core.health, connection, &call, deadline, decode, undo).await?;
-        self.core.heard_time(answer.found.micros, answer.sent);
-        let mut acquired = answer.found.found;
-        let (Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) = &mut acquired;
-        // Changed in place: a second `Acquired` would make this future larger.
-        *was_cut = answer.was_cut;
-        if let Acquired::Granted { .. } = acquired
-            && let Some((error, is_final)) = self.shortage(call.replicas, answer.confirmed)
-        {
-            // The master has granted the lock, but too few replicas have it: it is given back.
-            answer.loan.into_iter().for_each(undo);
-            return Err(Failure::new(error, true, is_final));
-        }
-        Ok(acquired)
-    }
-
-    /// Fails while the clean-up of an earlier command of the same owner is on its way to the
-    /// process that answers: it would take away what is granted now. `has_run`: the acquire was
-    /// answered.
-    fn check_undone(&self, claim: &Claim, has_run: bool) -> Result<(), Failure> {
-        let run_id = || self.core.identity.run_id();
-        if !self.core.pending_undos.is_pending(&claim.owner, run_id) {
-            return Ok(());
-        }
-        let message = "the clean-up of an unanswered acquire is still on its way";
-        let error = NodeError::new(&self.core.name, NodeErrorKind::Refused, message);
-        Err(Failure::new(error, has_run, false))
-    }
-
-    /// The owner releases, and is never used again.
-    pub(super) fn retire_owner(&self, release: &Release<'_>) {
-        self.core.pending_undos.forget(&release.claim.owner);
-        if release.may_be_queued {
-            self.core.registry.gave_up(release.claim);
-        }
-    }
-
-    /// The release was answered. Before that, a signal that comes late would have the lock given
-    /// back over another connection, which could overtake the release.
-    fn note_released(&self, release: &Release<'_>) {
-        if release.was_queued && !release.may_be_queued {
-            self.core.registry.note_served(release.claim);
-        }
-    }
-
-    /// Releases a lock, or leaves its queue, over `calls`. `may_have_run`: an earlier try may have
-    /// been carried out.
-    pub(super) async fn release_over(
-        &self,
-        release: &Release<'_>,
-        within: Duration,
-        may_have_run: bool,
-    ) -> Result<Found, Fault> {
-        let (core, deadline) = (&self.core, Deadline::after(within));
-        let mut has_queue = !core.release_keys_denial.lasts(|| CLOCK.now());
-        let mut refused: Option<(NodeErrorKind, bool)> = None;
-        let answer = loop {
-            let only_at = release.only_at.cloned();
-            let call = ScriptCall { only_at, ..by_kind::release(*release, has_queue) };
-            let (health, decode) = (&core.health, exclusive::release::decode);
-            match send_script(health, &self.calls, &call, &deadline, decode, no_undo).await {
-                Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
-                    has_queue = false;
-                    refused = Some((failure.error.kind(), failure.is_unknown));
-                }
-                answer => break answer,
-            }
-        };
-        let may_have_run = may_have_run || refused.is_some_and(|(_, is_unknown)| is_unknown);
-        let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
-        match refused {
-            None if has_queue => core.release_keys_denial.allowed(),
-            // A slot that moves comes to rest again; an ACL usually stays as it is.
-            Some((NodeErrorKind::NoPermission, _)) => {
-                core.release_keys_denial.denied(CLOCK.now());
-            }
-            _ => {}
-        }
-        let was_cut = answer.was_cut || may_have_run;
-        Ok(self.conclude_release(*release, answer.found, was_cut))
-    }
-
-    /// What a release means for its owner; has the watchdog look again where a waiter was handed
-    /// the lock, or may have been. `was_cut`: the release was repeated, as the connection of its
-    /// first try broke.
-    pub(super) fn conclude_release(
-        &self,
-        release: Release<'_>,
-        (found, is_awaited): (Found, bool),
-        was_cut: bool,
-    ) -> Found {
-        self.note_released(&release);
-        let found = match found {
-            // That try may have freed the lock, or handed it over.
-            Found::Gone | Found::Stolen if was_cut => Found::Unclear,
-            found => found,
-        };
-        if is_awaited || found == Found::Unclear {
-            let Claim { key, owner, .. } = release.claim;
-            self.core.handovers.look_again(key, owner, release.retain.unwrap_or(CLAIM_WINDOW));
-        }
-        found
-    }
 }
 
 /// May the lock be released although its queue cannot be used?
-fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
+pub(super) fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
     // A script with several keys, while some of them have moved to another server.
     is_about_a_key(error) || error.kind() == NodeErrorKind::Cluster && !S::LEADS_TO_ONE
 }
@@ -197,16 +79,7 @@ pub(super) fn is_about_slots(error: &NodeError) -> bool {
 
 impl<S: Source> LockBackend for Route<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
-        Box::pin(async move {
-            self.check_undone(claim, false)?;
-            let deadline = Deadline::after(within);
-            let own = self.replica_connection(&deadline).await?;
-            let connection = own.as_deref().unwrap_or(&self.calls);
-            let acquired = self.acquire_over(connection, claim, &deadline).await?;
-            // The address may have led to another process when this was checked first.
-            self.check_undone(claim, true)?;
-            Ok(acquired)
-        })
+        Box::pin(self.acquire_within(claim, within))
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
@@ -230,10 +103,7 @@ impl<S: Source> LockBackend for Route<S> {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        Box::pin(async move {
-            self.retire_owner(&release);
-            self.release_over(&release, within, false).await
-        })
+        Box::pin(self.release_within(release, within))
     }
 
     fn raise<'a>(
@@ -242,13 +112,7 @@ impl<S: Source> LockBackend for Route<S> {
         fencing_token: FencingToken,
         within: Duration,
     ) -> Reply<'a, Found> {
-        let call = by_kind::raise(claim, fencing_token);
-        Box::pin(async move {
-            let deadline = Deadline::after(within);
-            let own = self.replica_connection(&deadline).await?;
-            let connection = own.as_deref().unwrap_or(&self.calls);
-            Ok(self.raise_over(connection, call, &deadline).await?)
-        })
+        Box::pin(self.raise_within(claim, fencing_token, within))
     }
 
     /// A connection takes more round trips than a command, about nine by way of sentinels, and has
