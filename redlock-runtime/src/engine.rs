@@ -9,6 +9,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime;
+use tokio::task::coop::unconstrained;
 
 use super::clock::Clock;
 use super::denial::Denial;
@@ -28,6 +29,7 @@ use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
 use crate::lock_order::LockOrder;
 use crate::mutex::Mutex;
 use crate::owner::ClientId;
+use crate::shielded_waker::shield_wakers;
 use crate::thread_exit;
 
 /// One client's backend, with its queues and schedulers.
@@ -217,6 +219,21 @@ impl Engine {
     /// one, may have neither, and the background thread stands in for it.
     fn may_poll_here(&self) -> bool {
         self.backend.abilities().is_synchronous || matches!(self.executor(), Executor::Runtime(_))
+    }
+
+    /// Boxes work that its caller polls. On the way to a server the wakers of the caller are
+    /// shielded, and the cooperative budget of its task does not count.
+    pub(crate) fn polled_by_caller<T>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Pin<Box<dyn Future<Output = T> + Send>> {
+        if self.is_embedded() {
+            return Box::pin(work);
+        }
+        // Every answer comes from another thread or over a socket, so other tasks still have their
+        // turn. A task that has used up its cooperative budget and blocks on a lock would never see
+        // the answer.
+        Box::pin(shield_wakers(unconstrained(work)))
     }
 
     /// A handle of the local queue of a key. All callers of one queue have the same clock. Callers

@@ -6,8 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::task::coop::unconstrained;
-
 use super::attempt::LAST_ATTEMPT;
 use super::direct_attempt::DirectAttempt;
 use super::order::{Acquisition, Order};
@@ -21,7 +19,6 @@ use crate::hold::Terms;
 use crate::mutex::Mutex;
 use crate::options::Wait;
 use crate::process;
-use crate::shielded_waker::shield_wakers;
 
 /// The future of an acquisition.
 ///
@@ -50,14 +47,7 @@ impl Acquiring {
         engine: &Engine,
         acquire: impl Future<Output = Acquisition> + Send + 'static,
     ) -> Self {
-        let work: Work = if engine.is_embedded() {
-            Box::pin(acquire)
-        } else {
-            // Every answer comes from another thread or over a socket, so other tasks still have
-            // their turn. A task that has used up its cooperative budget and blocks on a lock would
-            // never see the answer.
-            Box::pin(shield_wakers(unconstrained(acquire)))
-        };
+        let work = engine.polled_by_caller(acquire);
         Self { work: Mutex::new(Some(work)), process: engine.process }
     }
 }

@@ -10,7 +10,6 @@ use tokio::task::coop::unconstrained;
 use crate::backend::Fault;
 use crate::engine::Engine;
 use crate::mutex::Mutex;
-use crate::shielded_waker::shield_wakers;
 use crate::state::Released;
 
 pub(super) type ReleaseOutcome = Result<Released, Fault>;
@@ -40,11 +39,7 @@ impl ReleaseFuture {
         engine: &Engine,
         sending: impl Future<Output = ReleaseOutcome> + Send + 'static,
     ) -> Self {
-        Self::Here(Mutex::new(if engine.is_embedded() {
-            Box::pin(sending)
-        } else {
-            Box::pin(shield_wakers(sending))
-        }))
+        Self::Here(Mutex::new(engine.polled_by_caller(sending)))
     }
 }
 
