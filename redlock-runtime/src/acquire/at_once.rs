@@ -11,8 +11,8 @@ use crate::backend::{AcquireAll, AllAcquired, Busy, Claim, Fault, FencingTokens,
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::handoff::{Begin, hold_together};
-use crate::hold::{ConfirmedLease, Tenure, Terms};
+use crate::handoff::hold_together;
+use crate::hold::{Begin, ConfirmedLease, Tenure, Terms};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::local_queue::{DirectAttemptGuard, QueueHandle};

@@ -11,8 +11,8 @@ use crate::backend::{Claim, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::handoff::{Begin, Ownership, grant};
-use crate::hold::Terms;
+use crate::handoff::{Ownership, grant};
+use crate::hold::{Begin, Terms};
 use crate::local_queue::{DirectAttemptGuard, QueueHandle};
 
 pub(super) struct DirectAttempt {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lost::release_lost;
-use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::hold::{Granted, Hold, NewHold, Tenure, Terms};
+use crate::hold::{Begin, Granted, Hold, Tenure, Terms};
 use crate::local_queue::QueueHandle;
 use crate::shield::tell;
 
@@ -17,14 +16,6 @@ pub(crate) enum NotGranted {
     TooLate { took: Duration },
     /// The lease could not be registered for renewal.
     Unscheduled(LockError),
-}
-
-/// How a hold begins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Begin {
-    pub(crate) at: Moment,
-    /// The caller is being polled. Otherwise it learns of the lock later, or never.
-    pub(crate) is_taken: bool,
 }
 
 /// Makes the caller of `terms` the holder after `attempts` attempts. From here on the lease is
@@ -37,7 +28,8 @@ pub(crate) fn grant(
     attempts: u32,
     begin: Begin,
 ) -> Result<Granted, NotGranted> {
-    let hold = Arc::new(Hold::new(new_hold(engine, queue, &tenure, terms, begin)));
+    let (client, confirmed, news) = (&engine.holding, tenure.confirmed, &queue.news);
+    let hold = Arc::new(Hold::new(client, terms, &tenure, confirmed, begin, news));
     let scheduler = engine.scheduler();
     queue.now_holds(&hold);
     let granted = Granted { hold, scheduler, tenure };
@@ -53,25 +45,4 @@ pub(crate) fn grant(
     let (key, fencing_token, waited) = (hold.claim.key.name(), hold.fencing_token, hold.waited());
     tell!(debug, key, %fencing_token, ?waited, attempts, "lock acquired");
     Ok(granted)
-}
-
-/// What the hold of one key is made of, or that of several keys, of which this is the first.
-pub(super) fn new_hold(
-    engine: &Engine,
-    queue: &QueueHandle,
-    tenure: &Tenure,
-    terms: Terms,
-    begin: Begin,
-) -> NewHold {
-    NewHold {
-        client: Arc::clone(&engine.holding),
-        terms,
-        claim: tenure.claim.clone(),
-        further: None,
-        fencing_token: tenure.fencing_token(),
-        confirmed: tenure.confirmed,
-        begun: begin.at,
-        is_taken: begin.is_taken,
-        news: Arc::clone(&queue.news),
-    }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::grant::{Begin, NotGranted, new_hold};
+use super::grant::NotGranted;
 use super::ownership::{HeldKey, Ownership};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
-use crate::hold::{ConfirmedLease, FurtherKeys, Granted, Hold, NewHold, Terms};
+use crate::hold::{Begin, ConfirmedLease, FurtherKeys, Granted, Hold, Terms};
 use crate::shield::tell;
 use crate::validity;
 
@@ -50,11 +50,8 @@ pub(crate) fn hold_together(
     let further: Vec<HeldKey> = keys.collect();
     let claims = further.iter().map(|(_, tenure)| tenure.claim.clone()).collect();
     let news = further.iter().map(|(queue, _)| Arc::clone(&queue.news)).collect();
-    let hold = Arc::new(Hold::new(NewHold {
-        further: Some(Box::new(FurtherKeys { claims, news, server_end })),
-        confirmed,
-        ..new_hold(engine, &queue, &tenure, terms, begin)
-    }));
+    let hold = Hold::new(&engine.holding, terms, &tenure, confirmed, begin, &queue.news);
+    let hold = Arc::new(hold.with_further(FurtherKeys { claims, news, server_end }));
     for queue in std::iter::once(&queue).chain(further.iter().map(|(queue, _)| queue)) {
         queue.now_holds(&hold);
     }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant::{Begin, NotGranted, grant};
+use super::grant::{NotGranted, grant};
 use super::lost::release_ended;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::hold::{Granted, Hold, Tenure};
+use crate::hold::{Begin, Granted, Hold, Tenure};
 use crate::local_queue::{QueueHandle, Successor, Waiter};
 
 /// Takes a lock back from a caller that went away before it learned of it. `None`: the lock was

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::new_hold::ConfirmedLease;
+use super::confirmed_lease::ConfirmedLease;
 use super::terms::Terms;
 use crate::clock::Moment;
 use crate::state::LostReason;

@@ -2,12 +2,13 @@
 
 mod action;
 mod alarm;
+mod begin;
+mod confirmed_lease;
 mod further_keys;
 mod granted;
 mod holding_client;
 mod in_flight;
 mod ledger;
-mod new_hold;
 mod offer;
 mod record;
 mod renewal_batch;
@@ -17,10 +18,11 @@ mod tenure;
 mod terms;
 mod turns;
 
+pub(crate) use begin::Begin;
+pub(crate) use confirmed_lease::ConfirmedLease;
 pub(crate) use further_keys::FurtherKeys;
 pub(crate) use granted::Granted;
 pub(crate) use holding_client::HoldingClient;
-pub(crate) use new_hold::{ConfirmedLease, NewHold};
 pub(crate) use record::Hold;
 pub(crate) use scheduler::Scheduler;
 pub(crate) use tenure::{Leftovers, SMALL_RESERVE, Tenure};

@@ -7,11 +7,13 @@ use std::time::Duration;
 use once_cell::race::OnceBox;
 use tokio::sync::Notify;
 
+use super::begin::Begin;
+use super::confirmed_lease::ConfirmedLease;
 use super::further_keys::FurtherKeys;
 use super::holding_client::HoldingClient;
 use super::ledger::{End, Ledger};
-use super::new_hold::{ConfirmedLease, NewHold};
 use super::offer::Offer;
+use super::tenure::Tenure;
 use super::terms::Terms;
 use super::turns::Turns;
 use crate::backend::Claim;
@@ -70,32 +72,40 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(new: NewHold) -> Self {
+    /// A hold of the key of `tenure`. `confirmed`: its lease, or, of several keys, the one to stop
+    /// first. `news`: tells waiters of this process that the lease was lost.
+    pub(crate) fn new(
+        client: &Arc<HoldingClient>,
+        terms: Terms,
+        tenure: &Tenure,
+        confirmed: ConfirmedLease,
+        begin: Begin,
+        news: &Arc<Notify>,
+    ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let NewHold { client, terms, claim, further, fencing_token, .. } = new;
-        let NewHold { confirmed: ConfirmedLease { sent, lease }, begun, is_taken, news, .. } = new;
+        let (Begin { at, is_taken }, claim) = (begin, tenure.claim.clone());
         let Terms { template, expire, min_hold, max_renew, .. } = terms;
         let now = || client.clock.now();
-        let confirmed = ConfirmedLease { sent, lease: lease.min(expire) };
+        let confirmed = ConfirmedLease { lease: confirmed.lease.min(expire), ..confirmed };
         telemetry::held(LockLabels { template, kind: claim.kind });
-        let longest = validity::longest_hold(begun, expire, max_renew);
-        let stop = validity::stop(sent, confirmed.lease).min(longest);
+        let longest = validity::longest_hold(at, expire, max_renew);
+        let stop = validity::stop(confirmed.sent, confirmed.lease).min(longest);
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             key_names: OnceBox::new(),
             retained_until: (!min_hold.is_zero()).then(|| now().plus(min_hold)),
             offer: Offer::new((!is_taken).then(now), stop),
             offer_pending: Mutex::new((!is_taken).then(|| client.pending.begin())),
-            client,
+            client: Arc::clone(client),
             terms,
             claim,
-            further,
-            fencing_token,
-            begun,
+            further: None,
+            fencing_token: tenure.fencing_token(),
+            begun: at,
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(Ledger::new(confirmed)),
             over: NotifyAll::default(),
-            news,
+            news: Arc::clone(news),
             turns: Turns::default(),
             place: AtomicUsize::new(usize::MAX),
         }

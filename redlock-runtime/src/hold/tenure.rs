@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::new_hold::ConfirmedLease;
+use super::confirmed_lease::ConfirmedLease;
 use crate::backend::{CLAIM_WINDOW, Claim, FencingTokens, MAX_RESERVE, TokensUsed};
 use crate::clock::Moment;
 use crate::fencing::FencingToken;

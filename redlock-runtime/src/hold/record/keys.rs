@@ -1,9 +1,15 @@
 //! The keys of a hold: one, or the several of a `lock_all`.
 
 use crate::backend::Claim;
-use crate::hold::Hold;
+use crate::hold::{FurtherKeys, Hold};
 
 impl Hold {
+    /// The same hold, of further keys as well.
+    pub(crate) fn with_further(mut self, further: FurtherKeys) -> Self {
+        self.further = Some(Box::new(further));
+        self
+    }
+
     /// What it holds, a claim for each key, in the order of keys.
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
         let further = self.further.as_ref().map_or(&[][..], |further| &further.claims);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Hold;
 use crate::clock::Moment;
-use crate::hold::new_hold::ConfirmedLease;
+use crate::hold::confirmed_lease::ConfirmedLease;
 use crate::shield::tell;
 use crate::{telemetry, validity};
 

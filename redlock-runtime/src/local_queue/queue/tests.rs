@@ -9,7 +9,7 @@ use super::*;
 use crate::backend::{Claim, FencingTokens, LockBackend, Memory, MemoryStore};
 use crate::clock::Clock;
 use crate::fencing::FencingToken;
-use crate::hold::{ConfirmedLease, HoldingClient, NewHold, Tenure, Terms};
+use crate::hold::{Begin, ConfirmedLease, HoldingClient, Tenure, Terms};
 use crate::local_queue::poller_state::{PollerState, RestReason};
 use crate::local_queue::state::{DIRECT_ATTEMPT, GRANTS_TO_FORGET};
 use crate::local_queue::succession::Successor;
@@ -52,31 +52,23 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
         expire: EXPIRE,
         kind: Kind::Exclusive,
     };
-    let fencing_token = FencingToken::new(1).unwrap();
+    let fencing_tokens = FencingTokens::one(FencingToken::new(1).unwrap());
     let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
+    let tenure = Tenure::new(claim, confirmed, fencing_tokens);
     let hold = || {
-        Arc::new(Hold::new(NewHold {
-            client: Arc::new(HoldingClient {
-                id: 1,
-                process: crate::process::id(),
-                backend: Arc::clone(&backend),
-                reply_timeout: EXPIRE,
-                reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
-                pending: PendingCommands::default(),
-                clock: Clock::Boot,
-            }),
-            terms: TERMS,
-            claim: claim.clone(),
-            further: None,
-            fencing_token,
-            confirmed,
-            begun: at(100),
-            is_taken: true,
-            news: Arc::default(),
-        }))
+        let client = Arc::new(HoldingClient {
+            id: 1,
+            process: crate::process::id(),
+            backend: Arc::clone(&backend),
+            reply_timeout: EXPIRE,
+            reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
+            pending: PendingCommands::default(),
+            clock: Clock::Boot,
+        });
+        let begin = Begin { at: at(100), is_taken: true };
+        Arc::new(Hold::new(&client, TERMS, &tenure, confirmed, begin, &Arc::default()))
     };
-    let fencing_tokens = FencingTokens::one(fencing_token);
-    (hold(), hold(), Tenure::new(claim.clone(), confirmed, fencing_tokens))
+    (hold(), hold(), tenure)
 }
 
 /// Was the poller notified?
