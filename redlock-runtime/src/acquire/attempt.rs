@@ -26,7 +26,8 @@ pub(super) enum Ungranted {
     Failed(Fault),
 }
 
-/// A command whose answer is not known yet. If its caller drops it, the command is cleaned up.
+/// A command whose answer is not known yet. Unless it is `answered`, its drop cleans up: its caller
+/// has gone, or what was sent of it may still arrive.
 pub(super) struct Unanswered<'a> {
     engine: &'a Arc<Engine>,
     claims: &'a [Claim],
@@ -66,25 +67,24 @@ pub(super) async fn attempt(
     telemetry::acquire_sent(template);
     let unanswered = Unanswered::new(engine, std::slice::from_ref(claim));
     let answer = route.acquire(claim, within).await;
-    unanswered.answered();
     match answer {
         Ok(Acquired::Granted { fencing_tokens, was_cut }) => {
+            unanswered.answered();
             let confirmed = ConfirmedLease { sent: now, lease: claim.expire };
             let tenure = Tenure::new(claim.clone(), confirmed, fencing_tokens);
             Ok(if was_cut { tenure.cut() } else { tenure })
         }
         Ok(Acquired::Refused { holder, free_in, was_cut, is_split }) => {
-            if was_cut {
-                release::clean_up(engine, claim.clone(), false);
+            if !was_cut {
+                unanswered.answered();
             }
             let answer = Busy { holder, free_in, is_split };
             Err(Ungranted::Busy { answer, is_spent: was_cut })
         }
         Err(fault) => {
-            // The outcome is unknown: a command of this owner may still arrive, so the owner is
-            // cleaned up.
-            if fault.is_unknown {
-                release::clean_up(engine, claim.clone(), false);
+            // If the outcome is unknown, a command of this owner may still arrive.
+            if !fault.is_unknown {
+                unanswered.answered();
             }
             Err(Ungranted::Failed(fault))
         }
