@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::Unanswered;
 use super::endless::warn_if_endless;
 use super::observed::{CallTime, Observed};
 use super::order::Acquisition;
+use super::unanswered::Unanswered;
 use crate::backend::{AcquireAll, AllAcquired, Busy, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;

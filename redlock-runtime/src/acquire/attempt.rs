@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::unanswered::Unanswered;
 use crate::backend::{Acquired, Busy, Claim, Fault, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::hold::{ConfirmedLease, Tenure};
-use crate::{release, telemetry};
+use crate::telemetry;
 
 /// How much later than the end of its `wait` a call may end: so long it waits for the answer to its
 /// last attempt.
@@ -24,31 +25,6 @@ pub(super) enum Ungranted {
     /// The attempt failed. If the outcome is unknown, the owner value must not be used again
     /// either.
     Failed(Fault),
-}
-
-/// A command whose answer is not known yet. Unless it is `answered`, its drop cleans up: its caller
-/// has gone, or what was sent of it may still arrive.
-pub(super) struct Unanswered<'a> {
-    engine: &'a Arc<Engine>,
-    claims: &'a [Claim],
-}
-
-impl<'a> Unanswered<'a> {
-    pub(super) fn new(engine: &'a Arc<Engine>, claims: &'a [Claim]) -> Self {
-        Self { engine, claims }
-    }
-
-    pub(super) fn answered(mut self) {
-        self.claims = &[];
-    }
-}
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        for claim in self.claims {
-            release::clean_up(self.engine, claim.clone(), false);
-        }
-    }
 }
 
 /// Sends one acquire command. `route` leads to the engine's backend. `now`: read before, as the

@@ -15,6 +15,7 @@ mod observed;
 mod order;
 mod several;
 mod try_once;
+mod unanswered;
 mod wait_handle;
 mod waiting;
 

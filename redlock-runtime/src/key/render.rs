@@ -9,8 +9,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write as _;
 
+use self::escape::Escape;
 use super::rendered::{Key, Rendered, invalid};
 use crate::error::InvalidKeyReason;
+
+mod escape;
 
 /// A key being rendered.
 #[must_use]
@@ -65,33 +68,6 @@ impl Render {
             None => Key(Ok(Rendered::One(Cow::Owned(self.text)))),
             Some(reason) => Key(Err(invalid(&self.text, reason))),
         }
-    }
-}
-
-/// Percent-escapes the characters that could be taken for structure.
-struct Escape<'a> {
-    text: &'a mut String,
-    delimiters: &'static str,
-    control: Option<char>,
-}
-
-impl fmt::Write for Escape<'_> {
-    fn write_str(&mut self, value: &str) -> fmt::Result {
-        let mut plain_from = 0;
-        for (at, c) in value.char_indices() {
-            if c.is_control() {
-                self.control.get_or_insert(c);
-            }
-            if matches!(c, '%' | '{' | '}') || self.delimiters.contains(c) {
-                self.text.push_str(&value[plain_from..at]);
-                plain_from = at + c.len_utf8();
-                for byte in value[at..plain_from].bytes() {
-                    write!(self.text, "%{byte:02X}")?;
-                }
-            }
-        }
-        self.text.push_str(&value[plain_from..]);
-        Ok(())
     }
 }
 

@@ -1,0 +1,32 @@
+//! A command on its way, until its answer has come.
+
+use std::sync::Arc;
+
+use crate::backend::Claim;
+use crate::engine::Engine;
+use crate::release;
+
+/// A command whose answer is not known yet. Unless it is `answered`, its drop cleans up: its caller
+/// has gone, or what was sent of it may still arrive.
+pub(super) struct Unanswered<'a> {
+    engine: &'a Arc<Engine>,
+    claims: &'a [Claim],
+}
+
+impl<'a> Unanswered<'a> {
+    pub(super) fn new(engine: &'a Arc<Engine>, claims: &'a [Claim]) -> Self {
+        Self { engine, claims }
+    }
+
+    pub(super) fn answered(mut self) {
+        self.claims = &[];
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        for claim in self.claims {
+            release::clean_up(self.engine, claim.clone(), false);
+        }
+    }
+}
