@@ -8,7 +8,7 @@ use crate::backend::{Claim, Downgrade, Downgraded, FencingTokens};
 use crate::background_thread::stopped;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::handoff::{NotGranted, Ownership, grant};
+use crate::handoff::{NotHeld, Ownership, grant};
 use crate::hold::{Begin, ConfirmedLease, Hold, Leftovers, Tenure, Terms};
 use crate::kind::Kind;
 use crate::local_queue::QueueHandle;
@@ -124,7 +124,7 @@ fn begin(engine: &Arc<Engine>, before: &Hold, tenure: Tenure) -> Result<Ownershi
             ownership.count_as_lock();
             Ok(ownership)
         }
-        Err(NotGranted::Unscheduled(error)) => Err(error),
-        Err(NotGranted::TooLate { took }) => Err(LockError::ExpireTooShort { key, took, expire }),
+        Err(NotHeld::Unscheduled(error)) => Err(error),
+        Err(NotHeld::TooLate { took }) => Err(LockError::ExpireTooShort { key, took, expire }),
     }
 }

@@ -25,7 +25,7 @@ use crate::budget;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeErrorKind};
-use crate::handoff::{NotGranted, Ownership, join};
+use crate::handoff::{NotHeld, Ownership, join};
 use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::options::Wait;
@@ -221,11 +221,11 @@ impl SeveralKeys {
         })?;
         let fencing_token = agreed.map_err(|lost| Ended::Lost(not_all::lost(lost.hold())))?;
         join(&self.engine, held, fencing_token, self.terms).map_err(|reason| match reason {
-            NotGranted::TooLate { took } => {
+            NotHeld::TooLate { took } => {
                 let (key, expire) = (first.name().to_owned(), self.terms.expire);
                 Ended::Lost(LockError::ExpireTooShort { key, took, expire })
             }
-            NotGranted::Unscheduled(error) => Ended::Failed(error),
+            NotHeld::Unscheduled(error) => Ended::Failed(error),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::local_queue::QueueHandle;
 use crate::shield::tell;
 
 /// Why a lock that the server granted did not reach its caller. The lock is released.
-pub(crate) enum NotGranted {
+pub(crate) enum NotHeld {
     /// The lease was used up when the answer came.
     TooLate { took: Duration },
     /// The lease could not be registered for renewal.
@@ -27,7 +27,7 @@ pub(crate) fn grant(
     terms: Terms,
     attempts: u32,
     begin: Begin,
-) -> Result<Granted, NotGranted> {
+) -> Result<Granted, NotHeld> {
     let (client, confirmed, news) = (&engine.holding, tenure.confirmed, &queue.news);
     let hold = Arc::new(Hold::new(client, terms, &tenure, confirmed, begin, news));
     let scheduler = engine.scheduler();
@@ -35,8 +35,8 @@ pub(crate) fn grant(
     let granted = Granted { hold, scheduler, tenure };
     let hold = &granted.hold;
     let registered = match hold.check() {
-        Ok(()) => granted.scheduler.register(hold).map_err(NotGranted::Unscheduled),
-        Err(_) => Err(NotGranted::TooLate { took: hold.held_for() }),
+        Ok(()) => granted.scheduler.register(hold).map_err(NotHeld::Unscheduled),
+        Err(_) => Err(NotHeld::TooLate { took: hold.held_for() }),
     };
     if let Err(reason) = registered {
         release_lost(engine, queue, &granted);

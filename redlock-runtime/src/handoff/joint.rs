@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::grant::NotGranted;
+use super::grant::NotHeld;
 use super::ownership::{HeldKey, Ownership};
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -18,13 +18,13 @@ pub(crate) fn join(
     mut held: Vec<Ownership>,
     fencing_token: FencingToken,
     terms: Terms,
-) -> Result<Ownership, NotGranted> {
+) -> Result<Ownership, NotHeld> {
     let at = engine.clock().now();
     // All of them, also those after one that was lost.
     let lost =
         held.iter_mut().filter_map(|one| (!one.end_hold(fencing_token)).then_some(())).count();
     if lost > 0 {
-        return Err(NotGranted::TooLate { took: at.since(terms.started) });
+        return Err(NotHeld::TooLate { took: at.since(terms.started) });
     }
     let keys = held.into_iter().filter_map(Ownership::into_held).collect();
     hold_together(engine, keys, terms, Begin { at, is_taken: false })
@@ -37,7 +37,7 @@ pub(crate) fn hold_together(
     keys: Vec<HeldKey>,
     terms: Terms,
     begin: Begin,
-) -> Result<Ownership, NotGranted> {
+) -> Result<Ownership, NotHeld> {
     // A lease that ends later may have to stop earlier: its margins grow with its length.
     let stops = |confirmed: &ConfirmedLease| validity::stop(confirmed.sent, confirmed.lease);
     let confirmed = keys.iter().map(|(_, tenure)| tenure.confirmed).min_by_key(stops);
@@ -60,9 +60,9 @@ pub(crate) fn hold_together(
     let ownership = Ownership::new(engine, queue, granted).with_further(further);
     // Where it fails, the drop of `ownership` releases all of them.
     if hold.check().is_err() {
-        return Err(NotGranted::TooLate { took: hold.held_for() });
+        return Err(NotHeld::TooLate { took: hold.held_for() });
     }
-    scheduler.register(&hold).map_err(NotGranted::Unscheduled)?;
+    scheduler.register(&hold).map_err(NotHeld::Unscheduled)?;
     let (keys, waited) = (hold.key_names(), hold.waited());
     tell!(debug, ?keys, fencing_token = %hold.fencing_token, ?waited, "locks acquired together");
     Ok(ownership)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant::{NotGranted, grant};
+use super::grant::{NotHeld, grant};
 use super::lost::release_ended;
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -49,8 +49,8 @@ pub(crate) fn deliver(
             let returned = unwanted.and_then(|granted| reclaim(engine, queue, granted));
             returned.map_or(Delivery::Done, Delivery::Returned)
         }
-        Err(NotGranted::TooLate { took }) => Delivery::TooLate(waiter, took),
-        Err(NotGranted::Unscheduled(error)) => {
+        Err(NotHeld::TooLate { took }) => Delivery::TooLate(waiter, took),
+        Err(NotHeld::Unscheduled(error)) => {
             waiter.answer(Err(error));
             Delivery::Done
         }

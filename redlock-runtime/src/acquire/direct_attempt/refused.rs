@@ -9,7 +9,7 @@ use crate::acquire::observed::{CallTime, Observed};
 use crate::backend::Claim;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::handoff::NotGranted;
+use crate::handoff::NotHeld;
 
 impl DirectAttempt {
     /// What an attempt without a grant showed. `Err`: no further one can help.
@@ -43,10 +43,10 @@ impl DirectAttempt {
 
     /// The same of a grant that did not reach the caller.
     #[cold]
-    pub(super) fn not_held(&self, why: NotGranted) -> Result<Observed, LockError> {
+    pub(super) fn not_held(&self, why: NotHeld) -> Result<Observed, LockError> {
         match why {
-            NotGranted::Unscheduled(error) => Err(error),
-            NotGranted::TooLate { took } => {
+            NotHeld::Unscheduled(error) => Err(error),
+            NotHeld::TooLate { took } => {
                 let mut observed = Observed::default();
                 observed.too_late(took, self.terms.expire);
                 Ok(observed)
