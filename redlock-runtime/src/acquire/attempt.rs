@@ -27,7 +27,7 @@ pub(super) enum Ungranted {
     Failed(Fault),
 }
 
-/// Sends one acquire command. `route` leads to the engine's backend. `now`: read before, as the
+/// Sends one acquire command. `route` leads to the engine's backend. `sent`: read before, as the
 /// server may begin the lease as soon as the command has left. The caller counts it as pending,
 /// until it has dealt with what was granted.
 ///
@@ -37,7 +37,7 @@ pub(super) async fn attempt(
     route: &dyn LockBackend,
     claim: &Claim,
     template: &'static str,
-    now: Moment,
+    sent: Moment,
     within: Duration,
 ) -> Result<Tenure, Ungranted> {
     telemetry::acquire_sent(template);
@@ -46,7 +46,7 @@ pub(super) async fn attempt(
     match answer {
         Ok(Acquired::Granted { fencing_tokens, was_cut }) => {
             unanswered.answered();
-            let confirmed = ConfirmedLease { sent: now, lease: claim.expire };
+            let confirmed = ConfirmedLease { sent, lease: claim.expire };
             let tenure = Tenure::new(claim.clone(), confirmed, fencing_tokens);
             Ok(if was_cut { tenure.cut() } else { tenure })
         }

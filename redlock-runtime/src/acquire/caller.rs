@@ -47,7 +47,7 @@ impl DirectAttempt {
     ) -> Result<DirectOutcome, LockError> {
         let own = Arc::clone(engine);
         let outcome = on_executor(engine, "an acquire", |reply| async move {
-            let found = self.send(&own, &*own.backend, &claim, within, false).await;
+            let found = self.attempt_over(&own, &*own.backend, &claim, within, false).await;
             let _ = reply.send(match found {
                 Ok(found) => Ok(found.map_err(|observed| (self, observed))),
                 Err(error) => Err(error),

@@ -41,7 +41,7 @@ impl DirectAttempt {
             if let Some(route) = engine.route()
                 && !self.queue.has_background_release()
             {
-                let found = self.send(engine, &*route, claim, within, true).await?;
+                let found = self.attempt_over(engine, &*route, claim, within, true).await?;
                 return Ok(found.map_err(|observed| (self, observed)));
             }
             // Boxed to keep this future small: only the first calls of a runtime take this path.
@@ -49,9 +49,9 @@ impl DirectAttempt {
         }
     }
 
-    /// Makes the attempt. The inner `Err` says what was observed if the lock was not granted.
-    /// `is_polled`: the caller itself polls this future.
-    pub(super) async fn send(
+    /// Makes the attempt over `route`. The inner `Err` says what was observed if the lock was not
+    /// granted. `is_polled`: the caller itself polls this future.
+    pub(super) async fn attempt_over(
         &self,
         engine: &Arc<Engine>,
         route: &dyn LockBackend,
@@ -63,8 +63,8 @@ impl DirectAttempt {
         // caller is counted by itself.
         let pending = is_polled.then(|| engine.pending.begin());
         // A task that sends the command for its caller may have begun later.
-        let now = if is_polled { self.begun } else { engine.clock().now() };
-        let tenure = match attempt(engine, route, claim, self.terms.template, now, within).await {
+        let sent = if is_polled { self.begun } else { engine.clock().now() };
+        let tenure = match attempt(engine, route, claim, self.terms.template, sent, within).await {
             Ok(tenure) => tenure,
             Err(why) => return self.not_granted(engine, claim, why).map(Err),
         };

@@ -102,15 +102,15 @@ impl Ownership {
     /// process have the rest.
     fn let_go(&mut self, now: Moment) -> impl Iterator<Item = ReleaseTask> {
         let retain_until = self.hold.retained_until();
-        let is_held = self.held.is_some() && self.scheduler.end(&self.hold, now);
+        let ended_in_time = self.held.is_some() && self.scheduler.end(&self.hold, now);
         // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked
         // for a shorter lease, and one that arrives late would cut the lease of the next caller.
-        let pass_on_at = (is_held && !self.hold.has_min_hold()).then_some(now);
-        let held_until = is_held.then(|| self.hold.may_end_at());
-        let held = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
-        held.filter_map(move |held| {
-            let task = self.let_go_of(held, pass_on_at)?;
-            Some(ReleaseTask { retain_until, held_until, ..task })
+        let pass_on_at = (ended_in_time && !self.hold.has_min_hold()).then_some(now);
+        let may_end_at = ended_in_time.then(|| self.hold.may_end_at());
+        let keys = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
+        keys.filter_map(move |key| {
+            let task = self.let_go_of(key, pass_on_at)?;
+            Some(ReleaseTask { retain_until, may_end_at, ..task })
         })
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct ReleaseTask {
     /// From this moment on the server may have ended the lease by itself, so that what the release
     /// finds proves no loss. `None`: nobody held the lock, or its lease was over before its holder
     /// let go of it.
-    pub(crate) held_until: Option<Moment>,
+    pub(crate) may_end_at: Option<Moment>,
     /// From this moment on the server has dropped the lease by itself.
     pub(crate) server_end: Moment,
     /// An earlier attempt was not answered.
@@ -59,7 +59,7 @@ impl ReleaseTask {
             unused: tenure.unused(),
             leftovers: tenure.leftovers(),
             retain_until: None,
-            held_until: None,
+            may_end_at: None,
             server_end,
             is_unknown: false,
             reply: None,

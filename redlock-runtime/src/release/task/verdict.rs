@@ -15,7 +15,7 @@ impl ReleaseTask {
             // An earlier attempt that was never answered may have freed the lock, or handed it
             // over.
             Found::Gone | Found::Stolen if self.is_unknown => Released::Unknown,
-            Found::Gone | Found::Stolen if self.held_until.is_some_and(has_ended) => {
+            Found::Gone | Found::Stolen if self.may_end_at.is_some_and(has_ended) => {
                 Released::Unknown
             }
             Found::Gone => Released::Expired,
