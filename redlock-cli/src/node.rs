@@ -253,10 +253,11 @@ impl Node {
         if asked.elapsed() < NAMED {
             return false;
         }
-        let named = watched(urls, master, tls.as_ref()).await;
         *asked = Instant::now();
+        let named = tokio::time::timeout(LIMIT / 2, watched(urls, master, tls.as_ref())).await;
         // Where they do not answer, the connection is as good as it was.
-        named.is_ok_and(|named| named.get_connection_info().addr() != leads_to)
+        let Ok(Ok(named)) = named else { return false };
+        named.get_connection_info().addr() != leads_to
     }
 
     fn told<T>(&mut self, outcome: RedisResult<T>) -> Result<T, NodeError> {

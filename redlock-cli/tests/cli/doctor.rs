@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "939afaf1eafcd7021cc83770a23f871c32f3b2fb");
+        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "c88d42a7e95a2cec090eb9e5d575659d178b31c1");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))

@@ -68,7 +68,10 @@ impl<S: Source> Route<S> {
         within: Duration,
     ) -> Result<Vec<Option<Found>>, Failure> {
         if claims.iter().all(|claim| claim.kind == Kind::Exclusive) {
-            return self.renew_by(exclusive::renew::call(claims), claims.len(), within).await;
+            let call = exclusive::renew::call(claims);
+            let found = self.renew_by(call, claims.len(), within).await?;
+            self.note_together(claims.iter());
+            return Ok(found);
         }
         Box::pin(self.renew_mixed(claims, within)).await
     }

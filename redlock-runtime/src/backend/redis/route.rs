@@ -93,11 +93,7 @@ impl<S: Source> LockBackend for Route<S> {
                     self.note_refused(&failure.error);
                     self.renew_each(claims, deadline.left()).await
                 }
-                renewed => {
-                    let found = renewed?;
-                    self.note_together(claims.iter());
-                    Ok(found)
-                }
+                renewed => Ok(renewed?),
             }
         })
     }

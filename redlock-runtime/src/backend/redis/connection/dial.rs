@@ -48,7 +48,9 @@ pub(crate) async fn listen(server: &ConnectionInfo, lookup: &HostLookup) -> Redi
     while let Some(made) = attempts.join_next().await {
         match made {
             Ok(Ok(made)) => return Ok(made),
-            Ok(Err(error)) => failed = error,
+            Ok(Err(error)) if error.is_io_error() => failed = error,
+            // A server refuses, which other addresses do not mend.
+            Ok(Err(refused)) => return Err(refused),
             Err(_) => {}
         }
     }

@@ -8,14 +8,19 @@ use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{
     ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Role,
 };
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::backend::redis::connection::host_lookup::HostLookup;
 use crate::backend::redis::connection::{address, dial};
 use crate::backend::redis::health::info;
+use crate::backend::redis::pubsub::silent;
 
 /// The pause before a sentinel is asked the same again.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// The time for a connection to a sentinel, and for each of its answers. One that is cut off, or
+/// frozen, must not keep back for longer what the others say.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// The host and the port of a master.
 pub(super) type MasterAddress = (String, u16);
@@ -31,13 +36,13 @@ pub(super) async fn named_by(
     like: &ConnectionInfo,
     lookup: &HostLookup,
 ) -> RedisResult<ConnectionInfo> {
-    let mut connection = dial::connect(sentinel, lookup).await?;
-    let role: Role = redis::cmd("ROLE").query_async(&mut connection).await?;
+    let mut connection = connect(sentinel, lookup).await?;
+    let role: Role = in_time(redis::cmd("ROLE").query_async(&mut connection)).await?;
     if !matches!(role, Role::Sentinel { .. }) {
         let told = "Address does not point to a sentinel node";
         return Err((ErrorKind::InvalidClientConfig, told).into());
     }
-    let named = master_of(&mut connection, master).await?;
+    let named = in_time(master_of(&mut connection, master)).await?;
     let mut named = named.ok_or_else(no_master)?;
     loop {
         let at = like.clone().set_addr(address::place(like.addr(), &named));
@@ -48,6 +53,21 @@ pub(super) async fn named_by(
             next = successor_of(&named, &mut connection, master) => named = next,
         }
     }
+}
+
+/// A connection to a sentinel. The time for the lookup of its name is not limited here.
+async fn connect(
+    sentinel: &ConnectionInfo,
+    lookup: &HostLookup,
+) -> RedisResult<MultiplexedConnection> {
+    if let Some((host, port)) = master_address(sentinel.addr()) {
+        lookup.addresses(&host, port).await?;
+    }
+    in_time(dial::connect(sentinel, lookup)).await
+}
+
+async fn in_time<T>(answer: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(silent()))
 }
 
 /// Does the server say that it is a master? A user who may not ask for its role may read it.
