@@ -39,7 +39,7 @@ pub enum Wait {
     /// an attempt takes, which is two seconds at most.
     Never,
     /// Wait until the lock is free, however long it takes. The call fails with
-    /// [`LockError::ExpireTooShort`] if the lock is granted, but three times in a row too late for
+    /// [`LockError::ExpireTooShort`] if the lock is granted, but three times or more too late for
     /// its `expire`.
     Forever,
 }

@@ -49,8 +49,15 @@ impl PendingCommands {
     }
 
     /// How many locks callers have, lost ones included.
+    #[cfg(test)]
     pub(crate) fn locks(&self) -> usize {
         usize::try_from(self.shared.count() / LOCK).unwrap_or(usize::MAX)
+    }
+
+    /// How many commands are pending, and locks callers have, lost ones included.
+    pub(crate) fn commands_and_locks(&self) -> usize {
+        let count = self.shared.count();
+        commands(count) + usize::try_from(count / LOCK).unwrap_or(usize::MAX)
     }
 
     /// Waits until no command is pending. Cancel safe.

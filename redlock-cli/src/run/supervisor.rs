@@ -319,7 +319,7 @@ impl Supervisor<'_> {
         if self.phase.killed.is_some() {
             return;
         }
-        if wants_terminal && !was_suspended {
+        if wants_terminal && !was_suspended && !self.terminal.is_ours() {
             return self.end_without_shell();
         }
         if self.terminal.is_ours() && (had_terminal || wants_terminal) {

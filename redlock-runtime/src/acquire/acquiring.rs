@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use super::attempt::LAST_ATTEMPT;
 use super::direct_attempt::DirectAttempt;
+use super::inside::inside;
 use super::order::{Acquisition, Order};
 use super::try_once::try_once;
 use super::wait_handle::{enter, enter_after};
@@ -85,9 +86,13 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let call = order.counted();
-    let terms = order.terms(engine, started);
-    let end = order.wait_ends(started);
-    let granted = acquire_one(engine, order, &terms, end, Moment::NEVER).await;
+    let outer = order.outer_hold(engine);
+    let (terms, end) = (order.terms(started, outer.as_ref()), order.wait_ends(started));
+    let granted = acquire_one(engine, order, &terms, end, Moment::NEVER);
+    let granted = match outer {
+        None => granted.await,
+        Some(outer) => inside(engine, order, &outer, granted).await,
+    };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(engine, order, error))
 }

@@ -9,6 +9,7 @@ mod caller;
 mod direct_attempt;
 mod downgrade;
 mod endless;
+mod inside;
 mod nesting;
 mod not_all;
 mod observed;

@@ -1,12 +1,14 @@
 //! What a caller orders: which lock, and on what terms.
 
+use std::sync::Arc;
+
 use crate::backend::Claim;
 use crate::body::reentrancy::lookup;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
-use crate::hold::Terms;
+use crate::hold::{Hold, Terms};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::options::{Policy, Wait};
@@ -44,18 +46,21 @@ impl Order {
         CountedCall::begin(labels, busy)
     }
 
-    /// The terms of a call that the current task begins.
-    pub(super) fn terms(&self, engine: &Engine, started: Moment) -> Terms {
+    /// The hold inside of which the current task makes this call. A body that has begun may take
+    /// what it needs to come to its end, which no leader does.
+    pub(super) fn outer_hold(&self, engine: &Engine) -> Option<Arc<Hold>> {
+        if self.is_leader { None } else { lookup::innermost_of(engine.id) }
+    }
+
+    pub(super) fn terms(&self, started: Moment, outer: Option<&Arc<Hold>>) -> Terms {
         let Self { template, policy, shutdowns, is_leader, .. } = self;
-        // A body that has begun may take what it needs to come to its end, which no leader does.
-        let must_go_on = !is_leader && lookup::is_inside(engine.id);
         Terms {
             template,
             expire: policy.expire(),
             min_hold: policy.min_hold(),
             max_renew: policy.max_renew(),
             started,
-            shutdowns: (!must_go_on).then_some(*shutdowns),
+            shutdowns: outer.is_none().then_some(*shutdowns),
             is_leader: *is_leader,
         }
     }

@@ -16,6 +16,7 @@ use super::agreement::{Failed, agree};
 use super::at_once::{AtOnce, Refusal};
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
+use super::inside::inside;
 use super::observed::CallTime;
 use super::order::{Acquisition, Order};
 use super::{nesting, not_all};
@@ -48,24 +49,40 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let first_and_last = std::iter::once(&order.key).chain(further.last());
     nesting::note_order(&engine, order.template, first_and_last, wait);
     let call = order.counted();
-    let terms = order.terms(&engine, started);
-    let (mut end, mut is_last) = (order.wait_ends(started), false);
-    let granted = loop {
-        let keys = SeveralKeys::new(&engine, &order, &further, terms, end);
+    let outer = order.outer_hold(&engine);
+    let terms = order.terms(started, outer.as_ref());
+    let granted = acquire_each(&engine, &order, &further, terms, order.wait_ends(started));
+    let granted = match outer {
+        None => granted.await,
+        Some(outer) => inside(&engine, &order, &outer, granted).await,
+    };
+    call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
+    granted.map_err(|error| nesting::with_holds(&engine, &order, error))
+}
+
+/// Acquires all keys for one call, whose wait is over at `end`.
+async fn acquire_each(
+    engine: &Arc<Engine>,
+    order: &Order,
+    further: &[LockKey],
+    terms: Terms,
+    mut end: Moment,
+) -> Acquisition {
+    let mut is_last = false;
+    loop {
+        let keys = SeveralKeys::new(engine, order, further, terms, end);
         let granted = Arc::new(keys).acquire().await;
-        if let Some(outcome) = taken(&engine, &terms, order.key.name(), granted) {
-            break outcome;
+        if let Some(outcome) = taken(engine, &terms, order.key.name(), granted) {
+            return outcome;
         }
         if is_last {
-            break Err(not_all::not_polled(&order.key));
+            return Err(not_all::not_polled(&order.key));
         }
         let begun = engine.clock().now();
         // There is time for one more attempt in any case, once.
         is_last = begun >= end;
         end = end.max(begun);
-    };
-    call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
-    granted.map_err(|error| nesting::with_holds(&engine, &order, error))
+    }
 }
 
 /// A call that wants several keys, from when it begins, or begins to wait again, until `end`.

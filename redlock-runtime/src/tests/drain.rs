@@ -82,6 +82,28 @@ async fn calls_outside_of_a_hold_are_told_and_those_inside_are_served() {
     drop(redlock.lock("k").acquire().await.expect("it is over"));
 }
 
+/// A body that spawned them may have left them behind.
+#[tokio::test(start_paused = true)]
+async fn calls_inside_of_a_hold_that_is_over_are_told() {
+    let (redlock, _) = fake();
+    let busy = redlock.lock_all(["busy", "too"]).acquire().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let one = redlock.lock("busy").wait(Wait::Forever).acquire();
+    let both = redlock.lock_all(["busy", "too"]).wait(Wait::Forever).acquire();
+    let waits = [one, both].map(|call| tokio::spawn(guard.lease().scope(call)));
+    yield_now().await;
+    let draining = redlock.clone();
+    let drain = tokio::spawn(async move { draining.drain(60 * SECOND).await });
+    sleep(SECOND).await;
+    assert!(!waits.iter().any(tokio::task::JoinHandle::is_finished), "the hold goes on");
+    drop(guard);
+    for call in waits {
+        assert!(is_told(timeout(SECOND, call).await.expect("it is told").unwrap()));
+    }
+    drop(busy);
+    assert_eq!(drain.await.unwrap(), 0);
+}
+
 /// The lease of a guard is lost long before the guard is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_counts_until_its_guard_has_gone() {

@@ -8,7 +8,6 @@ use crate::acquire::endless::warn_if_endless;
 use crate::acquire::observed::{CallTime, Observed};
 use crate::backend::{Busy, Fault};
 use crate::backoff;
-use crate::budget::yield_to_others;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeErrorKind};
@@ -70,7 +69,8 @@ impl PollerContext {
     /// overtook them would be refused.
     pub(super) async fn let_releases_leave(&self) {
         if self.queue.has_background_release() {
-            yield_to_others().await;
+            // Also behind those that another thread has spawned by now.
+            tokio::task::yield_now().await;
         }
     }
 

@@ -32,10 +32,13 @@ pub(crate) fn holds() -> Vec<Arc<Hold>> {
         .unwrap_or_default()
 }
 
-/// Is the current task inside of a hold of this client that goes on?
-pub(crate) fn is_inside(client: u64) -> bool {
-    let is_it = |hold: &Hold| hold.client.id == client && !hold.is_over();
-    with_links(|links| links.iter().any(|(_, link)| is_it(&link.hold))).unwrap_or_default()
+/// The innermost hold of this client inside of which the current task is, of those that go on.
+pub(crate) fn innermost_of(client: u64) -> Option<Arc<Hold>> {
+    let is_it = |hold: &&Arc<Hold>| hold.client.id == client && !hold.is_over();
+    let innermost = with_links(|links| {
+        links.iter().rev().map(|(_, link)| &link.hold).find(is_it).map(Arc::clone)
+    });
+    innermost.flatten()
 }
 
 /// The current task's hold of a key of one client, if its lease still holds: the innermost one that

@@ -153,9 +153,10 @@ impl OutageLog {
             if is_late && now.since(outage.began) < SILENCE || !outage.becomes_known(now) {
                 return;
             }
+            // Under the mutex: the end of an outage must not be counted before its beginning.
+            telemetry::outage_began(&self.node);
             (word(outage.kind), outage.error.clone())
         };
-        telemetry::outage_began(&self.node);
         let (node, client) = (&self.node, &self.client);
         tell!(
             warn,
@@ -172,12 +173,11 @@ impl OutageLog {
             let now = CLOCK.now();
             let mut state = self.state.lock();
             let outage = state.outage.get_or_insert_with(|| Outage::new(now));
-            let is_news = outage.becomes_known(now);
-            drop(state);
-            self.news.notify_one();
-            if is_news {
+            if outage.becomes_known(now) {
                 telemetry::outage_began(&self.node);
             }
+            drop(state);
+            self.news.notify_one();
         }
     }
 
@@ -239,12 +239,12 @@ impl OutageLog {
             let Some(outage) = state.outage.take_if(|outage| outage.is_over(quiet)) else { return };
             state.answers_since = outage.answers;
             self.is_calm.store(true, Ordering::Relaxed);
+            if !outage.is_reported {
+                return telemetry::node_answers(&self.node);
+            }
+            telemetry::outage_ended(&self.node);
             outage
         };
-        if !outage.is_reported {
-            return telemetry::node_answers(&self.node);
-        }
-        telemetry::outage_ended(&self.node);
         // Leases that were lost meanwhile are reported before the end.
         self.reports.flush();
         let lasted = outage.answers.unwrap_or(outage.began).since(outage.began);
