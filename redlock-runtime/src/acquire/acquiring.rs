@@ -88,10 +88,12 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let call = order.counted();
     let outer = order.outer_hold(engine);
     let (terms, end) = (order.terms(started, outer.as_ref()), order.wait_ends(started));
-    let granted = acquire_one(engine, order, &terms, end, Moment::NEVER);
     let granted = match outer {
-        None => granted.await,
-        Some(outer) => inside(engine, order, &outer, granted).await,
+        None => acquire_one(engine, order, &terms, end, Moment::NEVER).await,
+        Some(outer) => {
+            let acquire = Box::pin(acquire_one(engine, order, &terms, end, Moment::NEVER));
+            Box::pin(inside(engine, order, &outer, acquire)).await
+        }
     };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(engine, order, error))

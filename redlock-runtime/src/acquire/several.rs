@@ -50,11 +50,11 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     nesting::note_order(&engine, order.template, first_and_last, wait);
     let call = order.counted();
     let outer = order.outer_hold(&engine);
-    let terms = order.terms(started, outer.as_ref());
-    let granted = acquire_each(&engine, &order, &further, terms, order.wait_ends(started));
+    let (terms, end) = (order.terms(started, outer.as_ref()), order.wait_ends(started));
+    let acquire = Box::pin(acquire_each(&engine, &order, &further, terms, end));
     let granted = match outer {
-        None => granted.await,
-        Some(outer) => inside(&engine, &order, &outer, granted).await,
+        None => acquire.await,
+        Some(outer) => Box::pin(inside(&engine, &order, &outer, acquire)).await,
     };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(&engine, &order, error))

@@ -133,8 +133,8 @@ impl Redlock {
     /// Holders finish: their locks stay held and are renewed. Calls that are made inside of a hold
     /// of this client, which goes on, are served as ever: a body may re-enter its lock, wait for
     /// further ones, and take them. Once that hold is over, they end as other calls do. One that
-    /// waits for several keys counts as a pending command meanwhile. (Inside of a hold is what runs in a locked function,
-    /// [`run`](LockRequest::run), [`protect`](crate::LockGuard::protect),
+    /// waits for several keys counts as a pending command meanwhile. (Inside of a hold is what runs
+    /// in a locked function, [`run`](LockRequest::run), [`protect`](crate::LockGuard::protect),
     /// [`Lease::scope`](crate::Lease::scope) or [`Lease::within`](crate::Lease::within), and not
     /// what runs beside a guard.) Leaders ([`lead`](LockRequest::lead)) resign, and their release
     /// is waited for.
