@@ -109,7 +109,9 @@ fn recognize(
 mod tests {
     use super::*;
     use crate::backend::redis::commands::exclusive::release;
-    use crate::backend::redis::connection::{Scripted, SharedConnection, bulk, unidentified};
+    use crate::backend::redis::connection::{
+        Scripted, SharedConnection, bulk, single_commands, unidentified,
+    };
 
     /// The first connect takes longer than the second one.
     #[derive(Default)]
@@ -193,18 +195,7 @@ mod tests {
             })
         }
 
-        fn req_packed_commands<'a>(
-            &'a mut self,
-            _: &'a redis::Pipeline,
-            _: usize,
-            _: usize,
-        ) -> redis::RedisFuture<'a, Vec<Value>> {
-            unreachable!("no pipeline is sent")
-        }
-
-        fn get_db(&self) -> i64 {
-            0
-        }
+        single_commands!();
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,6 +27,6 @@ pub(crate) use loan::{LONGEST_SILENCE, Loan};
 pub(crate) use met_server::{MetServer, OldestConnection, Superseded};
 pub(crate) use replicas::{MinReplicas, ReplicaConnection, ReplicaConnections};
 #[cfg(test)]
-pub(crate) use scripted::{InTurn, Scripted, bulk, unidentified, value};
+pub(crate) use scripted::{InTurn, Scripted, bulk, single_commands, unidentified, value};
 pub(crate) use shared::SharedConnection;
 pub(crate) use source::{Direct, Source};

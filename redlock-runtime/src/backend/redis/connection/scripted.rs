@@ -13,6 +13,25 @@ use crate::backend::redis::health::ServerIdentity;
 use crate::backend::redis::pubsub::broken;
 use crate::mutex::Mutex;
 
+/// The rest of a connection over which a test sends single commands only.
+macro_rules! single_commands {
+    () => {
+        fn req_packed_commands<'a>(
+            &'a mut self,
+            _: &'a deadpool_redis::redis::Pipeline,
+            _: usize,
+            _: usize,
+        ) -> deadpool_redis::redis::RedisFuture<'a, Vec<deadpool_redis::redis::Value>> {
+            unreachable!("no pipeline is sent")
+        }
+
+        fn get_db(&self) -> i64 {
+            0
+        }
+    };
+}
+pub(crate) use single_commands;
+
 /// Gives these answers, as the protocol encodes them, one to each command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scripted {
@@ -122,16 +141,5 @@ impl ConnectionLike for InTurn {
         Box::pin(async { answer })
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
+    single_commands!();
 }

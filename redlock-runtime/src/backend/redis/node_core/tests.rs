@@ -3,10 +3,10 @@ use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use deadpool_redis::redis::{Cmd, RedisFuture, RedisResult, Value};
 
 use super::*;
-use crate::backend::redis::connection::{Scripted, bulk};
+use crate::backend::redis::connection::{Scripted, bulk, single_commands};
 use crate::backend::redis::route::Route;
 use crate::backend::{FifoQueue, Found, LockBackend, ReleaseAll, TokensUsed};
 use crate::fencing::FencingToken;
@@ -80,18 +80,7 @@ impl ConnectionLike for Slow {
         })
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
+    single_commands!();
 }
 
 /// The lease that was asked for would have ended long ago.
@@ -132,18 +121,7 @@ impl ConnectionLike for Unanswered {
         Box::pin(std::future::pending())
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
+    single_commands!();
 }
 
 /// As one does whose writes are paused. The owners may still not acquire again.

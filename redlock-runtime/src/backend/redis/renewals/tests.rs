@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult};
+use deadpool_redis::redis::{Arg, Cmd, RedisFuture, RedisResult};
 
 use super::*;
 use crate::backend::LockBackend;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{InTurn, value};
+use crate::backend::redis::connection::{InTurn, single_commands, value};
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::error::NodeErrorKind;
 use crate::key::LockKey;
@@ -89,18 +89,7 @@ impl ConnectionLike for FarProxy {
         })
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
+    single_commands!();
 }
 
 /// A renewal that waits for more than that would fail where one for one slot succeeds.

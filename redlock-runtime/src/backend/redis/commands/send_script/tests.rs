@@ -3,12 +3,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, cmd};
+use deadpool_redis::redis::{Arg, Cmd, RedisFuture, cmd};
 use tokio::time::sleep;
 
 use super::*;
 use crate::backend::redis::commands::exclusive::release::SCRIPT;
-use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, unidentified, value};
+use crate::backend::redis::connection::{
+    IdentifiedSource, Scripted, bulk, single_commands, unidentified, value,
+};
 use crate::backend::redis::health::ServerIdentity;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::report::Reports;
@@ -39,18 +41,7 @@ impl ConnectionLike for Replaced {
         })
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
+    single_commands!();
 }
 
 /// A cluster. The first connection leads to a server that was removed from it, and lives on.

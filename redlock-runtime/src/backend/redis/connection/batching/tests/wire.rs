@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use deadpool_redis::redis::{Arg, Cmd, RedisFuture, RedisResult, Value};
 use tokio::sync::oneshot;
 
-use crate::backend::redis::connection::value;
+use crate::backend::redis::connection::{single_commands, value};
 use crate::backend::redis::pubsub::broken;
 
 /// A connection whose replies the test gives.
@@ -63,16 +63,5 @@ impl ConnectionLike for Wire {
         })
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
+    single_commands!();
 }

@@ -1,8 +1,9 @@
 //! A failover has taken place while a connection to the old master was made.
 
-use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, Value};
+use deadpool_redis::redis::{Arg, Cmd, RedisFuture, Value};
 
 use super::*;
+use crate::backend::redis::connection::single_commands;
 
 /// When the connection to the old master began.
 const BEGUN: Moment = Moment::from_nanos(10);
@@ -22,18 +23,7 @@ impl ConnectionLike for LeftAt<'_> {
         self.server.req_packed_command(command)
     }
 
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
+    single_commands!();
 }
 
 #[tokio::test]
