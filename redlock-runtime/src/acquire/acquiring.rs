@@ -86,14 +86,13 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let call = order.counted();
-    let outer = order.outer_hold(engine);
-    let (terms, end) = (order.terms(started, outer.as_ref()), order.wait_ends(started));
-    let granted = match outer {
-        None => acquire_one(engine, order, &terms, end, Moment::NEVER).await,
-        Some(outer) => {
-            let acquire = Box::pin(acquire_one(engine, order, &terms, end, Moment::NEVER));
-            Box::pin(inside(engine, order, &outer, acquire)).await
-        }
+    let outer = order.outer_holds(engine);
+    let (terms, end) = (order.terms(started, &outer), order.wait_ends(started));
+    let granted = if outer.is_empty() {
+        acquire_one(engine, order, &terms, end, Moment::NEVER).await
+    } else {
+        let acquire = Box::pin(acquire_one(engine, order, &terms, end, Moment::NEVER));
+        Box::pin(inside(engine, order, &outer, acquire)).await
     };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(engine, order, error))

@@ -1,4 +1,4 @@
-//! A call that is made inside of a hold, which a shutdown does not end.
+//! A call that is made inside of holds: no shutdown ends it while one of them goes on.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -10,17 +10,19 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::Hold;
 
-/// Acquires inside of the hold `outer`. Once that is over, nothing is left that must come to its
-/// end, and a shutdown ends this call as any other. Callers box it: the future of a call that is
-/// not inside of a hold would be larger.
+/// Acquires inside of the holds `outer`. Once all of them are over, no body is left that needs the
+/// lock to come to its end, and a shutdown ends this call as any other. Callers box this future:
+/// that of a call that is not inside of a hold would be larger.
 pub(super) async fn inside(
     engine: &Arc<Engine>,
     order: &Order,
-    outer: &Arc<Hold>,
+    outer: &[Arc<Hold>],
     mut acquire: impl Future<Output = Acquisition> + Unpin,
 ) -> Acquisition {
     let mut refused = pin!(async {
-        outer.over().await;
+        for hold in outer {
+            hold.over().await;
+        }
         engine.shutdowns().begins_after(Some(order.shutdowns)).await;
     });
     poll_fn(|cx| match refused.as_mut().poll(cx) {

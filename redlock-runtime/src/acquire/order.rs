@@ -46,13 +46,14 @@ impl Order {
         CountedCall::begin(labels, busy)
     }
 
-    /// The hold inside of which the current task makes this call. A body that has begun may take
-    /// what it needs to come to its end, which no leader does.
-    pub(super) fn outer_hold(&self, engine: &Engine) -> Option<Arc<Hold>> {
-        if self.is_leader { None } else { lookup::innermost_of(engine.id) }
+    /// The holds inside of which the current task makes this call: their bodies may take what they
+    /// need to come to their end. None for a leader: a term does not end by itself, so a shutdown
+    /// ends it.
+    pub(super) fn outer_holds(&self, engine: &Engine) -> Vec<Arc<Hold>> {
+        if self.is_leader { Vec::new() } else { lookup::holds_of(engine.id) }
     }
 
-    pub(super) fn terms(&self, started: Moment, outer: Option<&Arc<Hold>>) -> Terms {
+    pub(super) fn terms(&self, started: Moment, outer: &[Arc<Hold>]) -> Terms {
         let Self { template, policy, shutdowns, is_leader, .. } = self;
         Terms {
             template,
@@ -60,7 +61,7 @@ impl Order {
             min_hold: policy.min_hold(),
             max_renew: policy.max_renew(),
             started,
-            shutdowns: outer.is_none().then_some(*shutdowns),
+            shutdowns: outer.is_empty().then_some(*shutdowns),
             is_leader: *is_leader,
         }
     }

@@ -49,12 +49,13 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let first_and_last = std::iter::once(&order.key).chain(further.last());
     nesting::note_order(&engine, order.template, first_and_last, wait);
     let call = order.counted();
-    let outer = order.outer_hold(&engine);
-    let (terms, end) = (order.terms(started, outer.as_ref()), order.wait_ends(started));
+    let outer = order.outer_holds(&engine);
+    let (terms, end) = (order.terms(started, &outer), order.wait_ends(started));
     let acquire = Box::pin(acquire_each(&engine, &order, &further, terms, end));
-    let granted = match outer {
-        None => acquire.await,
-        Some(outer) => Box::pin(inside(&engine, &order, &outer, acquire)).await,
+    let granted = if outer.is_empty() {
+        acquire.await
+    } else {
+        Box::pin(inside(&engine, &order, &outer, acquire)).await
     };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(&engine, &order, error))

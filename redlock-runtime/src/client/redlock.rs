@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::unconstrained;
+
 use super::held::HeldLock;
 use super::request::LockRequest;
 use crate::engine::Engine;
@@ -116,10 +118,10 @@ impl Redlock {
         self.engine().held().iter().map(|hold| HeldLock::of(hold)).collect()
     }
 
-    /// Ends all waiting for locks, and waits until every release that was handed to the background
-    /// has reached Redis, for at most `within`. Returns how many commands are still pending then;
-    /// those locks end with their leases. Releases that failed before are sent again at once.
-    /// [`drain`](Self::drain) waits for the holders as well.
+    /// Ends the waiting for locks, except for calls inside of a hold, and waits until every release
+    /// that was handed to the background has reached Redis, for at most `within`. Returns how many
+    /// commands are still pending then; those locks end with their leases. Releases that failed
+    /// before are sent again at once. [`drain`](Self::drain) waits for the holders as well.
     ///
     /// Calls that wait for a lock of this client fail with
     /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose command is on its way to
@@ -130,14 +132,14 @@ impl Redlock {
     /// for. So is a call that was granted a lock before, and has not been polled since: for a
     /// second at most, after which its lock is taken back.
     ///
-    /// Holders finish: their locks stay held and are renewed. Calls that are made inside of a hold
-    /// of this client, which goes on, are served as ever: a body may re-enter its lock, wait for
-    /// further ones, and take them. Once that hold is over, they end as other calls do. One that
-    /// waits for several keys counts as a pending command meanwhile. (Inside of a hold is what runs
-    /// in a locked function, [`run`](LockRequest::run), [`protect`](crate::LockGuard::protect),
-    /// [`Lease::scope`](crate::Lease::scope) or [`Lease::within`](crate::Lease::within), and not
-    /// what runs beside a guard.) Leaders ([`lead`](LockRequest::lead)) resign, and their release
-    /// is waited for.
+    /// Holders finish: their locks stay held and are renewed. A call that is made inside of a hold
+    /// of this client is served as long as that hold goes on: a body may re-enter its lock, wait
+    /// for further ones, and take them. Once the hold is over, such a call ends as other calls do.
+    /// One that waits for several keys counts as a pending command meanwhile. (Inside of a hold is
+    /// what runs in a locked function, [`run`](LockRequest::run),
+    /// [`protect`](crate::LockGuard::protect), [`Lease::scope`](crate::Lease::scope) or
+    /// [`Lease::within`](crate::Lease::within), and not what runs beside a guard.) Leaders
+    /// ([`lead`](LockRequest::lead)) resign, and their release is waited for.
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
     /// itself, while answers come: for half a second without any, and for two seconds in all
@@ -160,16 +162,15 @@ impl Redlock {
         if self.engine().check_process().is_err() {
             return 0;
         }
-        let pending = self.engine().pending.clone();
-        let settled = async move { pending.settled().await };
-        let _shutdown = self.refuse_calls_until(settled, within).await;
-        self.engine().pending.count()
+        let pending = &self.engine().pending;
+        let _shutdown = self.refuse_calls_until(pending.settled(), within).await;
+        pending.count()
     }
 
     /// Lets the holders finish: does what [`shutdown`](Self::shutdown) does, and also waits until
-    /// no lock of this client is held, for at most `within`. Returns how many locks are held still,
-    /// and how many commands are pending; 0: all is done. A lock that was lost counts until its
-    /// body or its guard has ended: code that blocks goes on after the loss.
+    /// no lock of this client is held, for at most `within`. Returns one number: the locks that are
+    /// held still and the commands that are pending, added up; 0: all is done. A lock that was lost
+    /// counts until its body or its guard has ended: code that blocks goes on after the loss.
     ///
     /// While it waits, new calls fail with [`ShuttingDown`](crate::LockError::ShuttingDown), as
     /// calls that wait do, and leaders resign. Bodies that run go on, and may take what they need
@@ -206,25 +207,32 @@ impl Redlock {
         if self.engine().check_process().is_err() {
             return 0;
         }
-        let pending = self.engine().pending.clone();
-        let drained = async move { pending.drained().await };
-        let _shutdown = self.refuse_calls_until(drained, within).await;
-        self.engine().pending.commands_and_locks()
+        let pending = &self.engine().pending;
+        let _shutdown = self.refuse_calls_until(pending.drained(), within).await;
+        pending.commands_and_locks()
     }
 
     /// Refuses calls that are not made inside of a hold, until the returned value is dropped.
     /// Returns when `settled` has come, after `within` at the latest.
     async fn refuse_calls_until(
         &self,
-        settled: impl Future<Output = ()> + Send + 'static,
+        settled: impl Future<Output = ()>,
         within: Duration,
     ) -> Shutdown {
         let shutdown = self.engine().shut_down();
-        // On the executor of the client: the caller may have no timer.
-        let waiting = self.engine().executor().run("a shutdown", async move {
-            let _ = tokio::time::timeout(within, settled).await;
-        });
-        let _ = waiting.await;
+        // The timer of the executor: the caller may have none.
+        if let Ok(alarm) = self.engine().executor().alarm(Some(within)) {
+            // Not bound by the budget of the caller's task: it may block on this, and would never
+            // hear.
+            unconstrained(async {
+                tokio::select! {
+                    biased;
+                    () = settled => {}
+                    () = alarm => {}
+                }
+            })
+            .await;
+        }
         shutdown
     }
 

@@ -90,12 +90,15 @@ async fn calls_inside_of_a_hold_that_is_over_are_told() {
     let guard = redlock.lock("k").acquire().await.unwrap();
     let one = redlock.lock("busy").wait(Wait::Forever).acquire();
     let both = redlock.lock_all(["busy", "too"]).wait(Wait::Forever).acquire();
-    let waits = [one, both].map(|call| tokio::spawn(guard.lease().scope(call)));
+    let inner = redlock.lock("inner").acquire().await.unwrap();
+    let waits = [one, both].map(|call| guard.lease().scope(inner.lease().scope(call)));
+    let waits = waits.map(tokio::spawn);
     yield_now().await;
+    drop(inner);
     let draining = redlock.clone();
     let drain = tokio::spawn(async move { draining.drain(60 * SECOND).await });
     sleep(SECOND).await;
-    assert!(!waits.iter().any(tokio::task::JoinHandle::is_finished), "the hold goes on");
+    assert!(!waits.iter().any(tokio::task::JoinHandle::is_finished), "one of the holds goes on");
     drop(guard);
     for call in waits {
         assert!(is_told(timeout(SECOND, call).await.expect("it is told").unwrap()));
@@ -209,7 +212,10 @@ async fn a_lock_that_is_passed_on_is_given_back_and_waited_for() {
     let server = Server::new();
     let redlock = server.client();
     let (holder, waiter) = (holds(&redlock).await, waits(&redlock).await);
+    assert_eq!(left(&redlock).0, 1);
     drop(holder);
+    let (locks, pending) = left(&redlock);
+    assert!(locks == 0 && pending > 0, "{locks} {pending}");
     assert_eq!(redlock.drain(60 * SECOND).await, 0);
     assert!(is_told(waiter.await.unwrap()));
     assert_eq!((server.owner("k"), left(&redlock)), (None, (0, 0)));

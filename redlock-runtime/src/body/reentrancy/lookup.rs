@@ -32,13 +32,11 @@ pub(crate) fn holds() -> Vec<Arc<Hold>> {
         .unwrap_or_default()
 }
 
-/// The innermost hold of this client inside of which the current task is, of those that go on.
-pub(crate) fn innermost_of(client: u64) -> Option<Arc<Hold>> {
+/// The holds of this client inside of which the current task is, and which go on.
+pub(crate) fn holds_of(client: u64) -> Vec<Arc<Hold>> {
     let is_it = |hold: &&Arc<Hold>| hold.client.id == client && !hold.is_over();
-    let innermost = with_links(|links| {
-        links.iter().rev().map(|(_, link)| &link.hold).find(is_it).map(Arc::clone)
-    });
-    innermost.flatten()
+    with_links(|links| links.iter().map(|(_, link)| &link.hold).filter(is_it).cloned().collect())
+        .unwrap_or_default()
 }
 
 /// The current task's hold of a key of one client, if its lease still holds: the innermost one that
