@@ -1,5 +1,6 @@
 //! Counts what a client has not finished: commands that must still reach Redis, grants on their way
-//! to the callers, and the locks that callers have. A shutdown can wait for them.
+//! to the callers, and the locks that callers have. A shutdown waits for the commands and grants, a
+//! drain for the locks as well.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,8 +8,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::notify_all::NotifyAll;
 
 /// What a lock adds to the number in which a command is one. Both are read at once: a lock whose
-/// release begins, and a grant that becomes a lock, is counted in both for a moment, so that
-/// whoever reads the number does not miss it.
+/// release begins counts in both parts for a moment, and so does a grant that becomes a lock: who
+/// reads the number misses neither.
 const LOCK: u64 = 1 << 32;
 
 /// The commands of one client that are in flight, and its grants on their way to the callers: they

@@ -336,8 +336,8 @@ impl Supervisor<'_> {
         self.signal(signal);
         self.signal(Signal::CONT);
         self.phase.messages.tell(format!(
-            "the command waits for the terminal, and no shell is left that could give it one; it \
-             gets {name}"
+            "the command waits for the terminal, and no shell is left that could give it the \
+             terminal; it gets {name}. Redirect what it reads, or start redlock in the foreground"
         ));
     }
 

@@ -75,8 +75,9 @@ impl Terminal {
     }
 }
 
-/// The signal for a command that waits for the terminal where no shell is left that could give it
-/// one, as it has done before so often: first that of the kernel for a job whose shell has ended.
+/// The signal for a command that waits for the terminal, where no shell is left that could continue
+/// it. `times`: how often the command has waited so before. The first signal is the one that the
+/// kernel sends to a job whose shell has ended.
 pub(super) fn signal_without_shell(times: usize) -> (Signal, &'static str) {
     match times {
         0 => (Signal::HUP, "SIGHUP"),

@@ -98,7 +98,7 @@ async fn a_command_that_wants_the_terminal_after_its_shell_has_ended() {
         let words = ["bash", "-m", "-c", &line, env!("CARGO_BIN_EXE_redlock")];
         let mut terminal = Terminal::start(server, &marks, &words);
         for signal in signals {
-            terminal.shows(&format!("that could give it one; it gets {signal}")).await;
+            terminal.shows(&format!("terminal; it gets {signal}")).await;
         }
         let (raw, lock) = (server.raw(), format!("lock:{key}"));
         eventually(SOON, || async { raw.get(&lock).await.is_none() }).await;

@@ -200,7 +200,7 @@ impl Topology {
         }
         Err(LockError::config(
             "`tls` is for `rediss://` URLs; a pool connects with settings of its own, and `memory` \
-             not at all",
+             not at all; leave `tls` out, or name the servers by `rediss://` URLs",
         ))
     }
 

@@ -133,7 +133,10 @@ impl LockError {
                 if key.is_empty() {
                     return Ok(());
                 }
-                f.write_str(", where a closure knows the locks of its task in `Lease::within` only")
+                f.write_str(
+                    "; if this task holds locks, call it there inside of `Lease::within`, or the \
+                     closure does not know them",
+                )
             }
             Self::TurnTaken { key, waited } => write!(
                 f,

@@ -16,7 +16,8 @@ pub(crate) struct Shutdowns {
 
 impl Shutdowns {
     /// How many shutdowns have begun. A call notes this number when it begins, unless it is made
-    /// inside of a hold of the client: a shutdown does not end such a call.
+    /// inside of a hold of the client: what ends such a call is `acquire::inside`, once that hold
+    /// is over.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }

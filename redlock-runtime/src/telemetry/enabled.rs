@@ -123,7 +123,7 @@ pub(crate) fn unprotected(template: &'static str) {
     });
 }
 
-/// A node answers. That of another client may have the same name, and be out.
+/// A node answers. It shows as out all the same while another client finds a node of this name out.
 pub(crate) fn node_answers(node: &str) {
     show_node(node, if known_outages::are_known(node) { 0.0 } else { 1.0 });
 }
@@ -134,7 +134,7 @@ pub(crate) fn outage_began(node: &str) {
     outage_lasts(node);
 }
 
-/// It still does.
+/// The outage goes on: shown anew, as another client may have shown something else meanwhile.
 pub(crate) fn outage_lasts(node: &str) {
     show_node(node, 0.0);
 }

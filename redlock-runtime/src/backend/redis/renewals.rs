@@ -77,8 +77,8 @@ impl<S: Source> Route<S> {
     }
 
     /// Renews each of them with a call of its own, all at once: there is time for two round trips,
-    /// not for a search among a hundred leases. What is refused of one lease remains unknown if
-    /// another one is answered.
+    /// not for a search among a hundred leases. If at least one of the calls is answered, a lease
+    /// whose call failed counts as not answered; if all fail, so does the whole renewal.
     pub(super) async fn renew_each(
         &self,
         claims: &[Claim],

@@ -28,7 +28,12 @@ pub(super) fn check(ca: Option<&[u8]>, client: Option<(&[u8], &[u8])>) -> Result
     let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|_| LockError::config("the TLS provider of this process knows no TLS 1.2 or 1.3"))?
+        .map_err(|_| {
+            LockError::config(
+                "the default provider of rustls in this process knows neither TLS 1.2 nor 1.3; \
+             install one that does",
+            )
+        })?
         .with_root_certificates(roots);
     config.with_client_auth_cert(chain, key).map(drop).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {

@@ -235,7 +235,10 @@ fn parse_master(master: &str, tls: Option<&Tls>) -> Result<(String, ConnectionIn
     let like = address::parse(master, tls)?;
     match master_address(like.addr()) {
         Some((name, _)) => Ok((name, like)),
-        None => Err(LockError::config("a master that sentinels watch has no unix socket")),
+        None => Err(LockError::config(
+            "a master that sentinels watch has no unix socket; write `mymaster`, or a URL with \
+             that name as its host: `redis://user:password@mymaster/0`",
+        )),
     }
 }
 
