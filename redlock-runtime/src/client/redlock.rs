@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::unconstrained;
+use tokio::time::timeout;
 
 use super::held::HeldLock;
 use super::request::LockRequest;
@@ -162,9 +164,10 @@ impl Redlock {
         if self.engine().check_process().is_err() {
             return 0;
         }
-        let pending = &self.engine().pending;
-        let _shutdown = self.refuse_calls_until(pending.settled(), within).await;
-        pending.count()
+        let pending = self.engine().pending.clone();
+        let settled = async move { pending.settled().await };
+        let _shutdown = self.refuse_calls_until(settled, within).await;
+        self.engine().pending.count()
     }
 
     /// Lets the holders finish: does what [`shutdown`](Self::shutdown) does, and also waits until
@@ -207,31 +210,35 @@ impl Redlock {
         if self.engine().check_process().is_err() {
             return 0;
         }
-        let pending = &self.engine().pending;
-        let _shutdown = self.refuse_calls_until(pending.drained(), within).await;
-        pending.commands_and_locks()
+        let pending = self.engine().pending.clone();
+        let drained = async move { pending.drained().await };
+        let _shutdown = self.refuse_calls_until(drained, within).await;
+        self.engine().pending.commands_and_locks()
     }
 
     /// Refuses calls that are not made inside of a hold, until the returned value is dropped.
     /// Returns when `settled` has come, after `within` at the latest.
     async fn refuse_calls_until(
         &self,
-        settled: impl Future<Output = ()>,
+        settled: impl Future<Output = ()> + Send + 'static,
         within: Duration,
     ) -> Shutdown {
         let shutdown = self.engine().shut_down();
-        // The timer of the executor: the caller may have none.
-        if let Ok(alarm) = self.engine().executor().alarm(Some(within)) {
+        let (mut reply, answer) = oneshot::channel::<()>();
+        // On the executor of the client: the caller may have no timer, and the pollers that the
+        // shutdown has woken there leave their queues first, which counts as pending.
+        let spawned = self.engine().executor().spawn(async move {
+            tokio::select! {
+                biased;
+                // The caller has gone away.
+                () = reply.closed() => {}
+                _ = timeout(within, settled) => {}
+            }
+        });
+        if spawned.is_ok() {
             // Not bound by the budget of the caller's task: it may block on this, and would never
             // hear.
-            unconstrained(async {
-                tokio::select! {
-                    biased;
-                    () = settled => {}
-                    () = alarm => {}
-                }
-            })
-            .await;
+            let _ = unconstrained(answer).await;
         }
         shutdown
     }
