@@ -1,5 +1,6 @@
 //! What is printed: data on stdout, everything else on stderr.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -98,14 +99,24 @@ impl Paint {
     }
 }
 
+/// A column is padded to this width at most, and what stands in it is cut there, except in the
+/// first one, which names a lock. Anything may stand in a lock: a cell can be as large as a value
+/// of Redis.
+const WIDEST: usize = 200;
+
 /// Lines with aligned columns; the last one is not padded. The first row is the heading.
 pub(crate) fn table(paint: Paint, rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let length = |row: &Vec<String>, column: usize| row[column].chars().take(WIDEST).count();
+    let width = |column: usize| rows.iter().map(|row| length(row, column)).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| {
+            let cell = if column == 0 { cell.into() } else { cut(cell) };
+            format!("{cell:width$}")
+        });
         let line = cells.collect::<Vec<_>>().join("  ");
         let line = line.trim_end();
         text += &if number == 0 { paint.bold(line) } else { line.to_owned() };
@@ -114,9 +125,27 @@ pub(crate) fn table(paint: Paint, rows: &[Vec<String>]) -> String {
     text
 }
 
+fn cut(cell: &str) -> Cow<'_, str> {
+    match cell.char_indices().nth(WIDEST) {
+        None => cell.into(),
+        Some(_) => cell.chars().take(WIDEST - 1).chain(['…']).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_wide_is_cut_and_makes_no_other_row_wide() {
+        let row = |key: &str, holder: &str| [key, holder, "1 s"].map(str::to_owned).to_vec();
+        let (key, value) = ("k".repeat(70_000), "ä".repeat(70_000));
+        let shown = table(Paint { is_on: false }, &[row("KEY", "HELD BY"), row(&key, &value)]);
+        let lines: Vec<_> = shown.lines().collect();
+        assert!(lines[0].len() < 3 * WIDEST, "{}", lines[0].len());
+        assert!(lines[1].starts_with(&key) && lines[1].ends_with("ä…  1 s"));
+        assert!(lines[1].chars().count() < key.len() + 2 * WIDEST);
+    }
 
     #[test]
     fn columns_are_aligned() {

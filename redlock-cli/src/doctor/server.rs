@@ -93,7 +93,7 @@ async fn reach(node: &mut Node, topology: &Topology, report: &mut Report) -> boo
         let trip = sent.elapsed();
         trips.push(trip);
         if let [seconds, micros] = time[..] {
-            let there = Duration::new(seconds, 0) + Duration::from_micros(micros);
+            let there = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
             let here = here.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + trip / 2;
             clocks.push((trip, there.as_secs_f64() - here.as_secs_f64()));
         }

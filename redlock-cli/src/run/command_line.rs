@@ -46,7 +46,7 @@ pub(super) fn key_and_command(
         [flag, ..] if flag.to_str().is_some_and(|flag| flag.starts_with('-')) => {
             let flag = flag.to_string_lossy();
             return Err(Failure::usage(format!(
-                "`{flag}` stands behind the key; options of redlock come before it"
+                "`{flag}` stands after the key; options of redlock come before it"
             )));
         }
         words => words.to_vec(),

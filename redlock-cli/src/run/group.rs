@@ -7,9 +7,10 @@ use std::os::unix::process::CommandExt;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group,
-    test_kill_process_group, wait, waitid, waitpid,
+    test_kill_process, test_kill_process_group, wait, waitid, waitpid,
 };
 
+use super::process_table::{Row, rows};
 use super::{gate, program};
 use crate::ending::End;
 use crate::failure;
@@ -111,6 +112,16 @@ impl Group {
     pub(super) fn is_empty(&mut self) -> bool {
         self.is_gone = self.is_gone || self.is_none(test_kill_process_group(self.id));
         self.is_gone
+    }
+
+    /// Is a process of the group left that could be killed, and has not ended yet, as it waits for
+    /// a disk? One of another user cannot be killed.
+    pub(super) fn has_dying(&self) -> bool {
+        let group = self.id.as_raw_nonzero().get();
+        let may_be_killed =
+            |id: i32| Pid::from_raw(id).is_some_and(|id| test_kill_process(id).is_ok());
+        let of_group = |row: &Row| row.group == group && !row.is_over;
+        rows().into_iter().filter(of_group).any(|row| may_be_killed(row.process.id))
     }
 
     /// Does the outcome of a signal show that no process of the group is left?

@@ -50,12 +50,20 @@ pub(crate) async fn run(
         built = client(args, &servers) => built?,
         signal = given_up(&mut signals) => return Ok(End::Signal(signal)),
     };
-    let guard = tokio::select! {
-        taken = take(&redlock, &servers, &key, args, wait) => taken?,
+    let taken = tokio::select! {
+        taken = take(&redlock, &servers, &key, args, wait) => taken,
         signal = given_up(&mut signals) => {
             // A signal ends this process without the wait at the end of `main`.
             redlock.shutdown(FAREWELL).await;
             return Ok(End::Signal(signal));
+        }
+    };
+    let guard = match taken {
+        Ok(guard) => guard,
+        Err(failure) => {
+            // With musl, the end of `main` does not wait for clean-ups.
+            redlock.shutdown(FAREWELL).await;
+            return Err(failure);
         }
     };
     let outcome = under(&guard, &words, args, grace, &mut signals).await;
@@ -71,6 +79,8 @@ pub(crate) async fn run(
         }
     };
     if outcome.is_lost {
+        drop(guard);
+        redlock.shutdown(FAREWELL).await;
         return Ok(End::Code(failure::LOST));
     }
     let (is_in_doubt, signal) = unless_given_up(release(guard), &mut signals).await;

@@ -12,11 +12,13 @@ use super::descendants::Descendants;
 use super::group::{Change, Exit, Group};
 use super::messages::Messages;
 use super::moment::Moment;
-use super::terminal::{self, Terminal};
+use super::terminal::Terminal;
 use super::watchdog::Watchdog;
 use crate::duration::show;
 use crate::ending::End;
 use crate::signals::{Signals, is_ending};
+
+mod stopped;
 
 /// How often it is asked whether processes that the command left behind have ended.
 const POLL: Duration = Duration::from_millis(10);
@@ -58,12 +60,23 @@ pub(super) struct Phase {
     killed: Option<Moment>,
     /// When what the command left behind is sent SIGTERM.
     rest: Option<Moment>,
-    is_rest_told: bool,
+    told: Told,
     /// How often the command has waited for a terminal that nothing could give it.
     waits_without_shell: usize,
     /// The signals that asked this process to end, and were passed on.
     asked_to_end: Vec<Signal>,
     messages: Messages,
+}
+
+/// What was said once.
+#[derive(Debug, Default)]
+struct Told {
+    /// What the command left behind is sent SIGTERM.
+    rest: bool,
+    /// A process that was killed has not ended.
+    dying: bool,
+    /// The command was stopped.
+    stop: bool,
 }
 
 /// How it ended.
@@ -85,7 +98,8 @@ impl Supervisor<'_> {
         while !self.is_done() {
             let now = Moment::now();
             let next = self.deadline.next_look(now);
-            let poll = if self.phase.is_lost { POLL_ALL } else { POLL };
+            let looks_at_all = self.phase.is_lost || self.phase.told.dying;
+            let poll = if looks_at_all { POLL_ALL } else { POLL };
             let next = if self.group.exit().is_some() { next.min(now.plus(poll)) } else { next };
             let is_held = self.guard.state() != LeaseState::Lost;
             tokio::select! {
@@ -130,9 +144,22 @@ impl Supervisor<'_> {
         if is_empty && !std::mem::replace(&mut self.phase.is_group_gone, true) {
             self.watchdog.after_group();
         }
-        let is_rest_gone = is_empty && !(self.phase.is_lost && self.has_descendants());
+        if is_empty && !(self.phase.is_lost && self.has_descendants()) {
+            return true;
+        }
+        if self.group.exit().is_none() || !self.phase.killed.is_some_and(is_over) {
+            return false;
+        }
         // What cannot be killed, as it belongs to another user, is not waited for.
-        is_rest_gone || self.group.exit().is_some() && self.phase.killed.is_some_and(is_over)
+        let has_dying = self.group.has_dying();
+        if has_dying && !std::mem::replace(&mut self.phase.told.dying, true) {
+            let key = self.guard.key();
+            self.phase.messages.tell(format!(
+                "a process of the command was killed, and has not ended: it may wait for a disk; \
+                 redlock waits for it, and keeps lock `{key}` for as long as it can be renewed"
+            ));
+        }
+        !has_dying
     }
 
     fn has_descendants(&self) -> bool {
@@ -260,8 +287,8 @@ impl Supervisor<'_> {
     /// Ends the processes that the command has left behind, some time after it: they must not run
     /// without the lock.
     fn end_rest(&mut self, now: Moment) {
-        if self.phase.rest.is_some_and(|at| now >= at) && !self.phase.is_rest_told {
-            self.phase.is_rest_told = true;
+        if self.phase.rest.is_some_and(|at| now >= at) && !self.phase.told.rest {
+            self.phase.told.rest = true;
             if let Verdict::Terminate(grace) = self.deadline.terminate(now) {
                 self.terminate();
                 self.phase.messages.tell(format!(
@@ -299,48 +326,6 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The command was stopped. By Ctrl-Z: this job is stopped as well, so that its shell goes on;
-    /// the lease ends meanwhile if that takes long.
-    fn stopped(&mut self, signal: i32) {
-        let is = |one: Signal| one.as_raw() == signal;
-        let wants_terminal = is(Signal::TTIN) || is(Signal::TTOU);
-        if wants_terminal && self.terminal.is_ours() {
-            self.terminal.give(self.group.id());
-            return self.signal(Signal::CONT);
-        }
-        let is_job_control = wants_terminal || is(Signal::TSTP);
-        if !is_job_control || !self.terminal.is_there() || self.phase.is_lost {
-            return;
-        }
-        let had_terminal = self.terminal.take_back(self.group.id());
-        let was_suspended = terminal::suspend();
-        // It may be long after that. Without its lock the command must not go on.
-        self.look();
-        if self.phase.killed.is_some() {
-            return;
-        }
-        if wants_terminal && !was_suspended && !self.terminal.is_ours() {
-            return self.end_without_shell();
-        }
-        if self.terminal.is_ours() && (had_terminal || wants_terminal) {
-            self.terminal.give(self.group.id());
-        }
-        self.signal(Signal::CONT);
-    }
-
-    /// The command waits for the terminal, and nothing could continue it: it would stand still for
-    /// ever, under its lock.
-    fn end_without_shell(&mut self) {
-        let (signal, name) = terminal::signal_without_shell(self.phase.waits_without_shell);
-        self.phase.waits_without_shell += 1;
-        self.signal(signal);
-        self.signal(Signal::CONT);
-        self.phase.messages.tell(format!(
-            "the command waits for the terminal, and no shell is left that could give it the \
-             terminal; it gets {name}. Redirect what it reads, or start redlock in the foreground"
-        ));
-    }
-
     fn received(&mut self, signal: Signal) {
         match signal {
             Signal::CHILD => {}
@@ -351,10 +336,12 @@ impl Supervisor<'_> {
                 }
             }
             other => {
+                self.signal(other);
                 if is_ending(other) {
                     self.phase.asked_to_end.push(other);
+                    // A command that is stopped would not get the signal.
+                    self.signal(Signal::CONT);
                 }
-                self.signal(other);
             }
         }
     }

@@ -46,6 +46,25 @@ async fn a_stopped_command_gets_the_signal_that_continues_it() {
     assert_eq!(ended(child).await.code, 0);
 }
 
+/// There is no terminal whose shell could continue it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_stopped_command_can_be_ended() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let child = start(server, &marks, &["-k", &key, "sh", "-c", "echo $$ >pid; kill -STOP $$"]);
+    let pid = marks.there("pid").await;
+    let stat = format!("/proc/{}/stat", pid.trim());
+    let is_stopped =
+        || async { std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T ")) };
+    eventually(SOON, is_stopped).await;
+    send(&child, Signal::TERM);
+    let ended = ended(child).await;
+    assert_eq!(ended.signal, Some(Signal::TERM.as_raw()), "{ended:?}");
+    assert!(ended.stderr.contains("was stopped, and holds lock"), "{ended:?}");
+    assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
+}
+
 #[tokio::test]
 async fn waiting_is_given_up() {
     let server = Server::shared().await;
