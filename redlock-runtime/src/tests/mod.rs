@@ -57,6 +57,7 @@ mod split_votes;
 mod step;
 mod testing;
 mod timeouts;
+mod two_addresses;
 mod unclaimed_permits;
 mod undone;
 mod waiting;

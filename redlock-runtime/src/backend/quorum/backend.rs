@@ -12,7 +12,7 @@ use super::restart_guard::RestartGuard;
 use super::steps::Steps;
 use super::tally;
 use super::tally::Election;
-use super::vote::{ask, vote};
+use super::vote::{ask, vote, without_twins};
 use crate::backend::{
     Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Fault, Found, LockBackend,
     QuorumMember, Release, Reply,
@@ -104,6 +104,11 @@ impl Quorum {
         self.elect(claim, ask, steps).await
     }
 
+    /// The answers, of which one server has one.
+    pub(super) fn counted(&self, answers: NodeAnswers<Acquired>) -> NodeAnswers<Acquired> {
+        if self.guard.is_some() { without_twins(&self.members, answers) } else { answers }
+    }
+
     /// Asks the nodes for a lease, and agrees on its fencing token.
     async fn elect(
         &self,
@@ -113,7 +118,7 @@ impl Quorum {
     ) -> Result<Acquired, Fault> {
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
         let answers = self.ask_all(Reach::Admitted, ask, is_elected).await;
-        match tally::elect(&answers, self.needed) {
+        match tally::elect(&self.counted(answers), self.needed) {
             Election::Won(grants) => self.agree(claim, &grants, steps).await,
             Election::Unavailable(fault) => {
                 if !fault.is_unknown {
@@ -179,8 +184,8 @@ impl Quorum {
             Box::pin(async move { member.backend.renew(&claims, within).await })
         };
         // Every healthy node is waited for: its answer says whether the lock must be won back
-        // there.
-        let answers = self.ask_all(Reach::Admitted, ask, |_| false).await;
+        // there. One that was silent a moment ago is asked, too: its lease would end meanwhile.
+        let answers = self.ask_all(Reach::All, ask, |_| false).await;
         if let Some(guard) = &self.guard {
             self.members.iter().for_each(|member| guard.spread(member, within));
         }
@@ -265,14 +270,14 @@ impl Quorum {
         within: Duration,
     ) -> Result<Found, Fault> {
         let ended = self.grants.end(&claim.owner);
-        self.grants.releases(claim, &ended);
+        self.grants.note_release(claim, &ended);
         let until = retain.map(|left| tokio::time::Instant::now() + left);
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let (claim, left) = (claim.clone(), ended.on(member.number));
             Box::pin(async move { member.let_go(claim, left, until, within).await })
         };
         let found = self.settle(Reach::All, ask).await?;
-        self.grants.released(&claim.owner);
+        self.grants.note_released(&claim.owner);
         Ok(found)
     }
 

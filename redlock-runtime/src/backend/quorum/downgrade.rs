@@ -34,6 +34,7 @@ impl Quorum {
         let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed);
         let answers =
             self.ask_all(Reach::Admitted, ask, |answers| verdict(answers).is_some()).await;
+        let answers = self.counted(answers);
         let undecided = self.undecided(&tally::turned(&answers));
         let Election::Won(grants) = tally::elect(&answers, self.needed) else {
             return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);

@@ -75,7 +75,12 @@ impl RestartGuard {
         quorum: usize,
         within: Duration,
     ) -> Result<FoundGroup, Fault> {
-        let lists = self.ask(members, quorum, None, within).await?;
+        let mut lists = self.ask(members, quorum, None, within).await?;
+        if !is_clear(&lists, quorum) {
+            // A node that has not answered, or was down a moment ago, may have the only list that
+            // is left: all of them are waited for, so long that there is time to write one.
+            lists = self.ask_members(members, members.len(), None, within / 5).await;
+        }
         for member in members {
             self.compare_clock(member);
         }
@@ -115,10 +120,7 @@ impl RestartGuard {
         Ok(Founders::agreed(texts(&written)).unwrap_or(founders))
     }
 
-    /// Asks all nodes for their lists, and leaves the one that is given, with the lists that were
-    /// found, where none is. On a node that is not among the founders, the list that was found is
-    /// written anew, as this client may end before it would do that otherwise. Waits for more than
-    /// a quorum only as long again as the quorum took.
+    /// The same, where a quorum has to answer.
     async fn ask(
         &self,
         members: &[Arc<Member>],
@@ -126,6 +128,25 @@ impl RestartGuard {
         offered: Option<(&Founders, &NodeAnswers<Option<String>>)>,
         within: Duration,
     ) -> Result<NodeAnswers<Option<String>>, Fault> {
+        let answers = self.ask_members(members, quorum, offered, within).await;
+        if answered(&answers) >= quorum {
+            Ok(answers)
+        } else {
+            Err(tally::merge(&tally::faults(&answers)))
+        }
+    }
+
+    /// Asks all nodes for their lists, and leaves the one that is given, with the lists that were
+    /// found, where none is. On a node that is not among the founders, the list that was found is
+    /// written anew, as this client may end before it would do that otherwise. Waits for more than
+    /// `enough` only as long again as these took.
+    async fn ask_members(
+        &self,
+        members: &[Arc<Member>],
+        enough: usize,
+        offered: Option<(&Founders, &NodeAnswers<Option<String>>)>,
+        within: Duration,
+    ) -> NodeAnswers<Option<String>> {
         let ask = |member: Arc<Member>| -> NodeQuestion<Option<String>> {
             let key = Arc::clone(&self.founders_key);
             let offer = offered.map(|(founders, found)| {
@@ -148,10 +169,18 @@ impl RestartGuard {
                 answer
             })
         };
-        let answers = broadcast(members, quorum, Reach::AllFor(within / 3), ask, |_| false).await;
-        let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
-        if answered >= quorum { Ok(answers) } else { Err(tally::merge(&tally::faults(&answers))) }
+        broadcast(members, enough, Reach::AllFor(within / 3), ask, |_| false).await
     }
+}
+
+/// Is there a list, or have so many nodes answered that a list on a mere quorum would have been
+/// found, although as many nodes as a quorum can spare came back empty?
+fn is_clear(lists: &NodeAnswers<Option<String>>, quorum: usize) -> bool {
+    texts(lists).next().is_some() || answered(lists) > 2 * (lists.len() - quorum)
+}
+
+fn answered(answers: &NodeAnswers<Option<String>>) -> usize {
+    answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count()
 }
 
 fn texts(answers: &NodeAnswers<Option<String>>) -> impl Iterator<Item = &str> {

@@ -23,7 +23,8 @@ use crate::owner::Owner;
 pub(crate) struct GrantTable {
     nodes: usize,
     known: Mutex<HashMap<Owner, KnownOwner>>,
-    /// The values of owners whose release no quorum has confirmed yet, until their leases are over.
+    /// The owners with a value of their own on some node whose release no quorum has confirmed yet,
+    /// until their leases are over.
     undecided: Mutex<HashMap<Owner, (LeftOnNodes, Instant)>>,
 }
 
@@ -39,8 +40,8 @@ struct KnownOwner {
 #[derive(Debug, Clone)]
 struct KnownNode {
     grant: NodeGrant,
-    /// An acquire may still arrive: the first try of one that was answered when it was repeated, or
-    /// one without an answer.
+    /// An acquire may still arrive: it got no answer, or its first try broke off, and only its
+    /// repetition was answered.
     may_land_late: bool,
     /// The clean-up of an acquire under the present owner value may still arrive, so that the
     /// node is not asked under this value again.
@@ -52,7 +53,8 @@ struct KnownNode {
 /// What one node has answered to the acquire of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NodeGrant {
-    /// The node does not have the lock, or, without an answer, may have it for a moment.
+    /// The node does not have the lock, or, after an acquire without an answer, may have it until
+    /// the clean-up arrives.
     Doubtful,
     /// An acquire was sent and not answered yet.
     Asked,
@@ -64,19 +66,20 @@ enum NodeGrant {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LeftBehind {
     /// The node may have the lock. Otherwise it was never asked for it, or has refused it, or an
-    /// earlier release looks after it.
+    /// earlier release frees it.
     pub(crate) may_be_taken: bool,
     /// A late acquire may still take the lock.
     pub(crate) may_land_late: bool,
     /// The owner value on this node alone, where it is not the one of the claim.
     pub(crate) own_value: Option<Owner>,
-    /// The process of the node that has it, where no other one may be released: what another one
-    /// has may be the vote of another node. `None`: no vote of the owner counts any more.
+    /// The only process of the server that may get this release: another process at this address
+    /// may be another node, whose vote has the same owner value. `None`: any process may, as no
+    /// vote of this owner counts any more.
     pub(crate) only_at: Option<Arc<str>>,
 }
 
 impl LeftBehind {
-    /// The lock as it stands on the node.
+    /// The claim by the owner value on this node.
     pub(crate) fn claim(&self, claim: &Claim) -> Claim {
         with_owner(claim, self.own_value.as_ref())
     }
@@ -94,7 +97,7 @@ impl LeftOnNodes {
     }
 }
 
-/// How a node is asked again for a lock.
+/// The owner values with which a node is asked again for a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WinBack {
     /// The owner value to ask with.
@@ -136,8 +139,9 @@ impl GrantTable {
     }
 
     /// Notes that a release of what was `left` begins. A repetition of the release has to find the
-    /// lock under the same values; whatever else is left is cleaned up after the first one.
-    pub(crate) fn releases(&self, claim: &Claim, left: &LeftOnNodes) {
+    /// lock under the same owner values. Only these are kept: the first release cleans up acquires
+    /// that arrive late.
+    pub(crate) fn note_release(&self, claim: &Claim, left: &LeftOnNodes) {
         if left.nodes.iter().all(|node| node.own_value.is_none()) {
             return;
         }
@@ -153,7 +157,7 @@ impl GrantTable {
     }
 
     /// Forgets the values of an owner whose release a quorum has confirmed.
-    pub(crate) fn released(&self, owner: &Owner) {
+    pub(crate) fn note_released(&self, owner: &Owner) {
         self.undecided.lock().remove(owner);
     }
 
@@ -213,14 +217,14 @@ impl GrantTable {
         }
     }
 
-    /// The lock as it stands on the node.
+    /// The claim by the owner value on this node.
     pub(crate) fn claim_on(&self, node: usize, claim: &Claim) -> Claim {
         let known = self.known.lock();
         let own = known.get(&claim.owner).and_then(|known| known.nodes[node].own_value.as_ref());
         with_owner(claim, own)
     }
 
-    /// The same for several locks; `None`: they stand on it by the owners of the claims.
+    /// The same for several locks. `None`: the owner values on this node are those of the claims.
     pub(crate) fn claims_on(&self, node: usize, claims: &[Claim]) -> Option<Vec<Claim>> {
         let known = self.known.lock();
         let own = |claim: &Claim| known.get(&claim.owner)?.nodes[node].own_value.as_ref();

@@ -76,12 +76,19 @@ impl Member {
         Arc::new(Self { number, backend, down: Mutex::new(None), memory: Mutex::default() })
     }
 
-    /// A fault if its server is that of an earlier one of these `members`. One server has one vote.
+    /// A fault if its server is that of another one of these `members`. One server has one vote: of
+    /// the member that began with it, or of the first of several.
     pub(crate) fn twin(&self, members: &[Arc<Self>]) -> Option<Fault> {
         let own = self.backend.run_id()?;
-        let before = &members[..self.number];
+        let order = |member: &Self| {
+            let memory_since = member.backend.memory_since();
+            (memory_since.is_some_and(|known| known.cause != Cause::Started), member.number)
+        };
         let is_own = |run_id: Arc<str>| process(&run_id) == process(&own);
-        let first = before.iter().find(|other| other.backend.run_id().is_some_and(is_own))?;
+        let others = members.iter().filter(|other| other.number != self.number);
+        let first = others
+            .filter(|other| other.backend.run_id().is_some_and(is_own))
+            .find(|other| order(other) < order(self))?;
         let message = format!("{} leads to the same server", first.backend.name());
         let node = NodeError::new(self.backend.name(), NodeErrorKind::Duplicate, message);
         Some(Fault::known(vec![node]))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::broadcast::NodeAnswers;
 use super::grant_table::{GrantTable, LeftBehind, may_land_late};
 use super::member::Member;
 use super::restart_guard::RestartGuard;
@@ -65,4 +66,20 @@ pub(super) async fn vote(
             .map_or(answer, |objection| Err(Fault { is_unknown: true, ..objection })),
         other => other,
     }
+}
+
+/// A node may have turned out to be the server of another one after its grant was judged: of the
+/// two grants, only one counts.
+pub(super) fn without_twins(
+    members: &[Arc<Member>],
+    mut answers: NodeAnswers<Acquired>,
+) -> NodeAnswers<Acquired> {
+    for (member, answer) in members.iter().zip(&mut answers) {
+        if let Some(Ok(Acquired::Granted { .. })) = answer
+            && let Some(twin) = member.twin(members)
+        {
+            *answer = Some(Err(Fault { is_unknown: true, ..twin }));
+        }
+    }
+    answers
 }
