@@ -120,7 +120,7 @@ impl Tls {
         chain: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Result<Self, LockError> {
-        Ok(self.client_cert_pem(read(chain.as_ref())?, read(key.as_ref())?))
+        Ok(self.client_cert_pem(read(chain.as_ref())?, read_key(key.as_ref())?))
     }
 
     /// Reads the files that `REDLOCK_TLS_CA`, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` name.
@@ -174,8 +174,23 @@ impl fmt::Debug for Tls {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, LockError> {
-    fs::read(path)
-        .map_err(|error| LockError::config(format!("{} cannot be read: {error}", path.display())))
+    fs::read(path).map_err(|error| {
+        let shown = path.display().to_string();
+        // It may have the key as well.
+        let is_pem = shown.contains("-----BEGIN");
+        let shown = if is_pem { "a PEM text in the place of a file's name" } else { &shown };
+        LockError::config(format!("{shown} cannot be read: {error}"))
+    })
+}
+
+/// What stands in the place of the path may be the key itself, so that it is not shown.
+fn read_key(path: &Path) -> Result<Vec<u8>, LockError> {
+    fs::read(path).map_err(|error| {
+        LockError::config(format!(
+            "the file of the client's private key cannot be read: {error}; REDLOCK_TLS_KEY and \
+             `client_cert_files` take the name of a file, `client_cert_pem` takes the key itself"
+        ))
+    })
 }
 
 /// Is there TLS for the URL that is `shown`? Here there is.
@@ -223,4 +238,24 @@ pub(in crate::backend) fn is_failure(error: &RedisError) -> bool {
     let shared = error.source().and_then(|source| source.downcast_ref::<Shared>());
     let io = shared.and_then(|shared| shared.downcast_ref::<io::Error>());
     io.and_then(io::Error::get_ref).is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_the_place_of_a_file_is_not_shown() {
+        let pem = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+        let told = |error: Result<Tls, LockError>| error.unwrap_err().to_string();
+        let key = std::env::current_exe().unwrap();
+        for told in [
+            told(Tls::new().client_cert_files(&key, "c2VjcmV0")),
+            told(Tls::new().client_cert_files(pem, &key)),
+            told(Tls::new().client_cert_files(&key, pem)),
+            told(Tls::new().ca_file(pem)),
+        ] {
+            assert!(!told.contains("c2VjcmV0") && told.contains("cannot be read"), "{told}");
+        }
+    }
 }
