@@ -25,7 +25,7 @@ pub(crate) fn admits(reports: &Arc<Reports>, kind: Topic, template: &'static str
             Clock::Tokio => Executor::of_clock(),
         };
         let reports = Arc::clone(reports);
-        // If the task cannot be spawned, its runtime has ended, and the summary is lost.
+        // If its runtime has ended, the summary is lost. A later window tells what was counted.
         let _ = executor.spawn(async move {
             reports.clock().sleep_until(at).await;
             reports.summarize(kind);
@@ -79,15 +79,22 @@ impl Executor {
         }
     }
 
-    /// Runs `work` here, and returns its outcome. The work goes on if the caller goes away. `what`
-    /// names the work in an error.
+    /// Runs `work` here, and returns its outcome. The work is dropped if the caller goes away.
+    /// `what` names the work in an error.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         what: &str,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, LockError> {
-        let (reply, answer) = oneshot::channel();
-        self.spawn(async move { _ = reply.send(work.await) })?;
+        let (mut reply, answer) = oneshot::channel();
+        self.spawn(async move {
+            let outcome = tokio::select! {
+                biased;
+                () = reply.closed() => return,
+                outcome = work => outcome,
+            };
+            drop(reply.send(outcome));
+        })?;
         // Not bound by the budget of the caller's task: it may block on this, and would never hear.
         unconstrained(answer).await.map_err(|_| stopped(what))
     }

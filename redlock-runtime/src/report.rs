@@ -96,8 +96,11 @@ impl Reports {
 impl Lines {
     fn admit(&mut self, now: Moment, template: &'static str) -> Admission {
         let ends = self.began.map_or(Moment::ZERO, |began| began.plus(WINDOW));
-        if now >= ends && self.counted.is_empty() {
+        // A summary that is not written by then was lost together with its runtime.
+        let is_summary_lost = self.is_summary_due && now >= ends.plus(2 * FIRST_SUMMARY);
+        if now >= ends && self.counted.is_empty() || is_summary_lost {
             (self.began, self.written, self.had_summary) = (Some(now), 0, false);
+            self.is_summary_due &= !is_summary_lost;
         }
         if self.written < IN_FULL {
             self.written += 1;
@@ -158,6 +161,23 @@ mod tests {
         lines.is_summary_due = false;
         assert_eq!(lines.take().len(), 1);
         assert_eq!(lines.admit(start.plus(WINDOW), "a"), Admission::Write);
+    }
+
+    /// A client in memory can outlive the runtime with the paused clock that was to write it.
+    #[test]
+    fn a_summary_that_is_lost_silences_nobody() {
+        let mut lines = Lines::default();
+        let start = Moment::ZERO.plus(SECOND);
+        for _ in 0..=IN_FULL {
+            lines.admit(start, "a");
+        }
+        assert_eq!(lines.admit(start.plus(WINDOW), "a"), Admission::Count(None));
+        let later = start.plus(2 * WINDOW);
+        for _ in 0..IN_FULL {
+            assert_eq!(lines.admit(later, "a"), Admission::Write);
+        }
+        assert_eq!(lines.admit(later, "a"), Admission::Count(Some(later.plus(FIRST_SUMMARY))));
+        assert_eq!(lines.take(), BTreeMap::from([("a", 3)]), "none is forgotten");
     }
 
     #[test]

@@ -1,22 +1,27 @@
-//! One of several servers is silent while a connection is made: a sentinel, a master of a cluster.
+//! A server is silent while a connection is made: a sentinel, a master of a cluster, the only one.
 
 use redlock::Redlock;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
-use crate::support::{Cluster, Sentinels, Server, eventually, secs};
+use crate::support::{Cluster, Sentinels, Server, eventually, secs, within};
 
 /// Every client of this server has to connect anew.
 async fn cut(server: &Server) {
     server.raw().cmd(&["CLIENT", "KILL", "TYPE", "normal"]).await;
 }
 
-/// The first one of the list, and so often that `build` has no time to ask it each time: the others
-/// do not stand behind it.
+/// The first ones of the list, so many that `build` has no time to ask one after another.
 #[tokio::test]
 async fn a_frozen_sentinel_takes_nobody_down() {
     let set = Sentinels::start_with(secs(60), &[]).await;
-    let mut urls: Vec<String> = set.urls().into_iter().collect();
-    let frozen = vec![urls[0].clone(); 40];
-    urls.splice(..1, frozen);
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    }
+    let address = |listener: &TcpListener| listener.local_addr().unwrap();
+    let mut urls: Vec<_> = silent.iter().map(|one| format!("redis://{}", address(one))).collect();
+    urls.extend(set.urls());
     let builder = || Redlock::builder().sentinel(urls.clone(), Sentinels::MASTER);
     let before = builder().build().await.unwrap();
     set.sentinels()[0].freeze();
@@ -52,4 +57,15 @@ async fn a_frozen_master_of_a_cluster_keeps_nobody_from_the_others() {
             eventually(secs(60), || async { redlock.lock(key).run(async {}).await }).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_client_that_is_given_up_while_it_is_built_closes_its_connection() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let building = tokio::spawn(Redlock::builder().url(url).reply_timeout(secs(3600)).build());
+    let (mut socket, _) = silent.accept().await.unwrap();
+    building.abort();
+    // Sooner than a connection is given up that nobody has given up before.
+    let _ = within(secs(8), socket.read_to_end(&mut Vec::new())).await;
 }
