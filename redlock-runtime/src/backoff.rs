@@ -106,9 +106,10 @@ pub(crate) fn failed(failures: u32, random: f64) -> Duration {
 }
 
 /// The pause before a connection is made again, after `failures` in a row that could not be made,
-/// or were of no use for long: it is made some dozens of times a second at most.
-pub(crate) fn reconnect(failures: u32, random: f64) -> Duration {
-    failed(failures.saturating_sub(1).min(3), random)
+/// or were of no use for long. The pause doubles so often at most: three `doublings` are some
+/// dozens of connections a second.
+pub(crate) fn reconnect(failures: u32, doublings: u32, random: f64) -> Duration {
+    failed(failures.saturating_sub(1).min(doublings), random)
 }
 
 /// The same for a release, which is repeated until the lease has ended: the longer nodes have

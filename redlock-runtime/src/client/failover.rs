@@ -9,8 +9,9 @@ impl RedlockBuilder {
     /// is at the time (feature `sentinel`). A connection that breaks, is not answered or leads to
     /// a replica is given up, and the sentinels are asked again; so they are every second or two,
     /// as a failover need not break a connection. The master counts that most of them name: name
-    /// all of them, as one that was cut off may name a master that was replaced. One that answers
-    /// is enough.
+    /// all of them, each once, as one that was cut off may name a master that was replaced. One
+    /// that answers is enough. A master that was replaced is not used, also where this client does
+    /// not reach the new one: locks are unavailable then.
     ///
     /// User and password in `urls` are those of the sentinels. Where the master wants a login, a
     /// database or TLS, `master_name` is a URL with the name in the place of the host:

@@ -55,6 +55,8 @@ struct Current<C> {
     installed_at: Option<Instant>,
     /// How many connections in a row could not be made, or were not of use for long.
     failures: u32,
+    /// How often the pause between them doubles.
+    pause_doublings: u32,
     /// No connection is made before.
     pause_until: Option<Instant>,
     /// When the last connection began to be made.
@@ -73,6 +75,7 @@ impl<S: Source> SharedConnection<S> {
             replaced: None,
             installed_at: None,
             failures: 0,
+            pause_doublings: S::PAUSE_DOUBLINGS,
             pause_until: None,
             made_at: Moment::ZERO,
             made_on: None,
@@ -332,7 +335,7 @@ impl<C: Clone> Current<C> {
     /// The next connection is not made at once.
     fn pause(&mut self) {
         self.failures += 1;
-        let pause = backoff::reconnect(self.failures, fastrand::f64());
+        let pause = backoff::reconnect(self.failures, self.pause_doublings, fastrand::f64());
         self.pause_until = Some(Instant::now() + pause);
     }
 }

@@ -32,6 +32,9 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// connection leads to many servers, and serves the others while one of them is silent.
     const LEADS_TO_ONE: bool = true;
 
+    /// How often the pause before the next connection doubles while none can be made.
+    const PAUSE_DOUBLINGS: u32 = 3;
+
     /// How often a command is repeated whose connection broke.
     const REPEATS: u32 = 1;
 
@@ -111,7 +114,7 @@ impl Source for Direct {
         match self {
             Self::Server { info, lookup } => match dial::connect(info, lookup).await {
                 // Boxed: it is seldom needed.
-                Err(error) => Err(Box::pin(unasked::explained(info.addr(), error)).await),
+                Err(error) => Err(Box::pin(unasked::explained(info.addr(), lookup, error)).await),
                 made => made,
             },
             // `create`, not `get`: an idle connection of the pool may belong to a runtime that has

@@ -13,13 +13,15 @@ use std::time::Duration;
 use deadpool_redis::redis::{self, ConnectionAddr, RedisError, RedisResult, Value};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::diagnosis::diagnose;
 use super::host_lookup::HostLookup;
 use crate::error::NodeErrorKind;
 
-/// How long a server may take to say something.
+/// How long the connect may take, which has just been possible.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How long a server may take to say something, beside the time that the connect took.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The longest line that is read. That of protected mode has about a thousand bytes.
 const LONGEST: u64 = 4096;
@@ -35,22 +37,19 @@ enum Heard {
 }
 
 /// The error of a connection that broke while it was made, with what the server says unasked.
-pub(crate) async fn explained(address: &ConnectionAddr, error: RedisError) -> RedisError {
+pub(crate) async fn explained(
+    address: &ConnectionAddr,
+    lookup: &HostLookup,
+    error: RedisError,
+) -> RedisError {
     if !is_end(&error) {
         return error;
     }
-    let end = Instant::now() + PATIENCE;
     let heard = match address {
-        ConnectionAddr::Tcp(host, port) => match timeout_at(end, connect(host, *port)).await {
-            Ok(Ok(socket)) => first_line(socket, end).await,
-            _ => Heard::Nothing,
-        },
+        ConnectionAddr::Tcp(host, port) => heard(connect(host, *port, lookup)).await,
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
-            match timeout_at(end, tokio::net::UnixStream::connect(path)).await {
-                Ok(Ok(socket)) => first_line(socket, end).await,
-                _ => Heard::Nothing,
-            }
+            heard(async { Ok(tokio::net::UnixStream::connect(path).await?) }).await
         }
         _ => Heard::Nothing,
     };
@@ -65,9 +64,16 @@ pub(crate) async fn explained(address: &ConnectionAddr, error: RedisError) -> Re
     }
 }
 
-async fn connect(host: &str, port: u16) -> RedisResult<TcpStream> {
-    let addresses = HostLookup::default().addresses(host, port).await?;
+async fn connect(host: &str, port: u16, lookup: &HostLookup) -> RedisResult<TcpStream> {
+    let addresses = lookup.addresses(host, port).await?;
     Ok(TcpStream::connect(addresses.as_slice()).await?)
+}
+
+async fn heard<T: AsyncRead + Unpin>(connect: impl Future<Output = RedisResult<T>>) -> Heard {
+    let begun = Instant::now();
+    let Ok(Ok(socket)) = timeout(CONNECT, connect).await else { return Heard::Nothing };
+    // What a far server says takes as long.
+    first_line(socket, Instant::now() + begun.elapsed() + PATIENCE).await
 }
 
 /// Did the server end the connection?

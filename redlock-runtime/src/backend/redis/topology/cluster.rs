@@ -291,7 +291,7 @@ async fn failure(seeds: &[ConnectionInfo], lookup: &HostLookup, told: RedisError
         Box::pin(async move {
             match timeout(CLIENT_CONNECT, dial::connect(seed, lookup)).await {
                 Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(unasked::explained(seed.addr(), error).await),
+                Ok(Err(error)) => Err(unasked::explained(seed.addr(), lookup, error).await),
                 Err(_) => Err(silent()),
             }
         })

@@ -24,6 +24,8 @@ pub(crate) mod sentinel;
 #[cfg(feature = "sentinel")]
 mod sentinel_answer;
 #[cfg(feature = "sentinel")]
+mod sentinel_vote;
+#[cfg(feature = "sentinel")]
 mod sentinel_watch;
 #[cfg(all(feature = "cluster", feature = "tls", feature = "sentinel"))]
 mod slotless;

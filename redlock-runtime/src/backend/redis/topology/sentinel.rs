@@ -6,10 +6,10 @@ use deadpool::managed::Manager as _;
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{ConnectionInfo, RedisResult};
 use deadpool_redis::sentinel::Pool;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::majority::{is_majority, votes};
-use super::sentinel_answer::{MasterAddress, PAUSE, epoch, master_address, named_by};
+use super::sentinel_answer::{PAUSE, SentinelQuestion, master_address};
+use super::sentinel_vote::{MasterAddress, Namings};
 use super::sentinel_watch::{LedTo, SentinelWatch};
 use crate::backend::Tls;
 use crate::backend::redis::clock::CLOCK;
@@ -23,13 +23,15 @@ use crate::backend::redis::pubsub::{
 use crate::backend::redis::{NodeOptions, RedisNode};
 use crate::clock::Moment;
 use crate::error::LockError;
-use crate::together::together;
 
 /// How long the other sentinels have once one has named a master. Each of them takes some seven
 /// round trips. Only sentinels that are silent, or disagree, use that time up.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long the sentinels may take to say which of them knows of the latest failover.
-const EPOCH: Duration = Duration::from_millis(500);
+/// After this many rounds in which most sentinels have named another master, connections are left
+/// also if that one cannot be reached.
+const ROUNDS: u32 = 3;
+/// How long a new connection to that one may take, in each round.
+const REACH: Duration = Duration::from_secs(2);
 
 /// Asks the sentinels anew for every connection.
 pub(crate) enum Sentinels {
@@ -77,8 +79,17 @@ impl Sentinels {
         if urls.is_empty() {
             return Err(LockError::config(format!("{name}: no sentinel is named")));
         }
-        let sentinels =
+        let sentinels: Vec<ConnectionInfo> =
             urls.iter().map(|url| address::parse(url, tls)).collect::<Result<_, _>>()?;
+        let is_twice =
+            |at: &usize| sentinels[..*at].iter().any(|one| one.addr() == sentinels[*at].addr());
+        if let Some(at) = (0..sentinels.len()).find(is_twice) {
+            let sentinel = address::name(&sentinels[at]);
+            return Err(LockError::config(format!(
+                "{name}: the sentinel `{sentinel}` is named twice, and would have two votes; name \
+                 each of them once"
+            )));
+        }
         let (like, lookup) = (Box::new(like), HostLookup::default());
         Ok((name, Self::Each { sentinels, master, like, lookup, led_to: LedTo::default() }))
     }
@@ -88,60 +99,59 @@ impl Sentinels {
     /// can find it.
     pub(crate) async fn master(&self) -> Option<RedisResult<ConnectionInfo>> {
         let Self::Each { sentinels, master, like, lookup, .. } = self else { return None };
-        let attempt = |sentinel| -> ConnectAttempt<'_, Named<'_>> {
-            let named = named_by(sentinel, master, like, lookup);
-            Box::pin(async move { Ok((sentinel, named.await?)) })
+        let namings = &Namings::of(sentinels.len());
+        let attempt = |(number, sentinel)| -> ConnectAttempt<'_, ConnectionInfo> {
+            let question = SentinelQuestion { sentinel, number, master, like, lookup, namings };
+            Box::pin(async move { question.answer().await })
         };
-        let race = Race::to_servers(sentinels.iter().map(attempt));
-        let is_same = |(_, one): &Named<'_>, (_, other): &Named<'_>| one.addr() == other.addr();
-        let found = async {
-            let named = votes(race, sentinels.len(), |_| GRACE, is_same).await?;
-            chosen(named, sentinels.len(), master, lookup).await
-        };
-        Some(timeout(CONNECT, found).await.unwrap_or_else(|_| Err(silent())))
+        let race = Race::to_servers(sentinels.iter().enumerate().map(attempt));
+        let found = timeout(CONNECT, chosen(race, namings)).await;
+        Some(found.unwrap_or_else(|_| Err(silent())))
     }
 
     /// Would a new connection lead to this master?
     async fn leads_to(&self, master: &MasterAddress) -> bool {
-        let next = self.master().await.and_then(Result::ok);
+        let next = timeout(REACH, self.master()).await.ok().flatten().and_then(Result::ok);
         next.and_then(|next| master_address(next.addr())).as_ref() == Some(master)
     }
 }
 
-/// A sentinel, and how to connect to the master that it names, which has said that it is one.
-type Named<'a> = (&'a ConnectionInfo, ConnectionInfo);
-
-/// The master that most of all `sentinels` name. If there is none, the one that the latest failover
-/// has made, as the sentinels know that have answered: those that were cut off may be more.
+/// The master that most of all sentinels name. If there is none, the one that the latest failover
+/// has made, as the sentinels know that have answered within the grace: those that were cut off may
+/// be more. A master that was replaced is never taken, however long its successor is silent.
 async fn chosen(
-    named: Vec<Vec<Named<'_>>>,
-    sentinels: usize,
-    master: &str,
-    lookup: &HostLookup,
+    mut race: Race<'_, ConnectionInfo>,
+    namings: &Namings,
 ) -> RedisResult<ConnectionInfo> {
-    let is_clear = |named: &Vec<_>| is_majority(named.len(), sentinels);
-    let is_open = named.len() > 1 && !named.iter().any(is_clear);
-    let mut candidates = Vec::new();
-    for same in named {
-        let latest = if is_open { latest(&same, master, lookup).await } else { 0 };
-        candidates.push((latest, same));
+    let place = |master: &ConnectionInfo| master_address(master.addr()).unwrap_or_default();
+    let standing = |master: &&ConnectionInfo| namings.standing(&place(master));
+    let mut confirmed = vec![race.won().await?];
+    let grace_ends = Instant::now() + GRACE;
+    loop {
+        // Of equal ones the first.
+        let Some(best) = confirmed.iter().rev().max_by_key(standing) else { return Err(broken()) };
+        let is_replaced = || namings.is_replaced(&place(best));
+        let is_grace_over = Instant::now() >= grace_ends;
+        if standing(&best).has_majority || is_grace_over && !is_replaced() {
+            return Ok(best.clone());
+        }
+        let look_at = if is_grace_over { Instant::now() + PAUSE } else { grace_ends };
+        match timeout_at(look_at, race.won()).await {
+            Ok(Ok(next)) => confirmed.push(next),
+            // The others have failed, after they may have named another one.
+            Ok(Err(error)) if is_replaced() => return Err(error),
+            Ok(Err(_)) => return Ok(best.clone()),
+            // A sentinel may name another one by now.
+            Err(_) => {}
+        }
     }
-    // Of equal ones the one that was named first.
-    let best = candidates.into_iter().rev().max_by_key(|(latest, same)| (*latest, same.len()));
-    let best = best.and_then(|(_, same)| same.into_iter().next());
-    best.map(|(_, master)| master).ok_or_else(broken)
-}
-
-/// The highest epoch that one of these sentinels knows; zero if none tells.
-async fn latest(named: &[Named<'_>], master: &str, lookup: &HostLookup) -> u64 {
-    let asked = named.iter().map(|(sentinel, _)| timeout(EPOCH, epoch(sentinel, master, lookup)));
-    let answers = together(asked.map(Box::pin).collect()).await.into_iter();
-    // A sentinel that is silent, or fails, tells none.
-    answers.flatten().flatten().max().unwrap_or_default()
 }
 
 impl Source for Sentinels {
     type Connection = MultiplexedConnection;
+
+    /// Each connection asks all sentinels, which have to agree on a failover meanwhile.
+    const PAUSE_DOUBLINGS: u32 = 5;
 
     /// Connects to a server that has just reported to be a master: sentinels that have not heard of
     /// a failover name the old one.
@@ -151,7 +161,9 @@ impl Source for Sentinels {
             (Self::Each { lookup, led_to, .. }, Some(master)) => {
                 let master = master?;
                 match dial::connect(&master, lookup).await {
-                    Err(error) => Err(Box::pin(unasked::explained(master.addr(), error)).await),
+                    Err(error) => {
+                        Err(Box::pin(unasked::explained(master.addr(), lookup, error)).await)
+                    }
                     made => {
                         led_to.note(master.addr(), begun);
                         made
@@ -173,13 +185,15 @@ impl Source for Sentinels {
             return std::future::pending().await;
         };
         let mut watch = SentinelWatch::new(sentinels, master, lookup);
+        let mut rounds = 0;
         loop {
             sleep(PAUSE).await;
             let Some(latest) = led_to.latest() else { continue };
             let Some(named) = watch.named().await else { continue };
-            // A new connection has to lead there. If this client cannot reach that master, or it
-            // does not say that it is one, nothing would be won.
-            if named != latest && !self.leads_to(&named).await {
+            rounds = if named == latest { 0 } else { rounds + 1 };
+            // A new connection should lead there. A master that this client cannot reach, or that
+            // does not say yet that it is one, is waited for in the first rounds.
+            if named != latest && rounds < ROUNDS && !self.leads_to(&named).await {
                 continue;
             }
             if let Some(begun) = led_to.leave_others(&named) {

@@ -10,6 +10,7 @@ use deadpool_redis::redis::{
 };
 use tokio::time::{sleep, timeout};
 
+use super::sentinel_vote::{MasterAddress, Naming, Namings};
 use crate::backend::redis::connection::host_lookup::HostLookup;
 use crate::backend::redis::connection::{address, dial};
 use crate::backend::redis::health::info;
@@ -22,36 +23,67 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// frozen, must not keep back for longer what the others say.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// The host and the port of a master.
-pub(super) type MasterAddress = (String, u16);
-
 /// What a sentinel says about a master.
 pub(super) type Fields = HashMap<String, String>;
 
-/// How to connect to the master that a sentinel names, once that has said that it is one. One that
-/// is silent is waited for as long as the sentinel names no other one.
-pub(super) async fn named_by(
-    sentinel: &ConnectionInfo,
-    master: &str,
-    like: &ConnectionInfo,
-    lookup: &HostLookup,
-) -> RedisResult<ConnectionInfo> {
-    let mut connection = connect(sentinel, lookup).await?;
-    let role: Role = in_time(redis::cmd("ROLE").query_async(&mut connection)).await?;
-    if !matches!(role, Role::Sentinel { .. }) {
-        let told = "Address does not point to a sentinel node";
-        return Err((ErrorKind::InvalidClientConfig, told).into());
-    }
-    let named = in_time(master_of(&mut connection, master)).await?;
-    let mut named = named.ok_or_else(no_master)?;
-    loop {
-        let at = like.clone().set_addr(address::place(like.addr(), &named));
-        tokio::select! {
-            is_master = is_master(&at, lookup) => {
-                return if is_master? { Ok(at) } else { Err(no_master()) };
-            }
-            next = successor_of(&named, &mut connection, master) => named = next,
+/// Asks a sentinel, and the server that it names.
+pub(super) struct SentinelQuestion<'a> {
+    pub(super) sentinel: &'a ConnectionInfo,
+    /// Its number among all sentinels.
+    pub(super) number: usize,
+    pub(super) master: &'a str,
+    /// How the master is connected to, wherever it is.
+    pub(super) like: &'a ConnectionInfo,
+    pub(super) lookup: &'a HostLookup,
+    /// What the sentinels name is noted here before the server has answered.
+    pub(super) namings: &'a Namings,
+}
+
+impl SentinelQuestion<'_> {
+    /// How to connect to the master that the sentinel names, once that has said that it is one. One
+    /// that is silent is waited for as long as the sentinel names no other one.
+    pub(super) async fn answer(&self) -> RedisResult<ConnectionInfo> {
+        let Self { sentinel, master, like, lookup, .. } = *self;
+        let mut connection = connect(sentinel, lookup).await?;
+        let role: Role = in_time(redis::cmd("ROLE").query_async(&mut connection)).await?;
+        if !matches!(role, Role::Sentinel { .. }) {
+            let told = "Address does not point to a sentinel node";
+            return Err((ErrorKind::InvalidClientConfig, told).into());
         }
+        let named = in_time(naming(&mut connection, master)).await?;
+        let mut named = named.and_then(|named| self.note(named)).ok_or_else(no_master)?;
+        loop {
+            let at = like.clone().set_addr(address::place(like.addr(), &named));
+            tokio::select! {
+                is_master = is_master(&at, lookup) => {
+                    return if is_master? { Ok(at) } else { Err(no_master()) };
+                }
+                next = self.successor_of(&named, &mut connection) => named = next,
+            }
+        }
+    }
+
+    /// The master that takes the place of this one, once the sentinel names it.
+    async fn successor_of(
+        &self,
+        address: &MasterAddress,
+        connection: &mut MultiplexedConnection,
+    ) -> MasterAddress {
+        loop {
+            sleep(PAUSE).await;
+            if let Ok(Some(named)) = naming(connection, self.master).await
+                && let Some(named) = self.note(named)
+                && named != *address
+            {
+                return named;
+            }
+        }
+    }
+
+    /// The address of the master, unless the sentinel finds it down.
+    fn note(&self, named: Naming) -> Option<MasterAddress> {
+        self.namings.note(self.number, &named);
+        named.is_up.then_some(named.address)
     }
 }
 
@@ -87,51 +119,25 @@ fn no_master() -> RedisError {
     (kind, "Master with given name not found in sentinel").into()
 }
 
-/// The epoch of the configuration that a sentinel has of this master: each failover has a higher
-/// one.
-pub(super) async fn epoch(
-    sentinel: &ConnectionInfo,
-    master: &str,
-    lookup: &HostLookup,
-) -> RedisResult<u64> {
-    let mut connection = dial::connect(sentinel, lookup).await?;
-    let known = fields(&mut connection, master).await?.unwrap_or_default();
-    Ok(known.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default())
-}
-
 pub(super) fn address_in(known: &Fields) -> Option<MasterAddress> {
     Some((known.get("ip")?.clone(), known.get("port")?.parse().ok()?))
 }
 
-/// The master of this name, unless the sentinel knows none, or finds it down.
-async fn master_of(
+/// The master of this name, as the sentinel knows it.
+async fn naming(
     connection: &mut MultiplexedConnection,
     master: &str,
-) -> RedisResult<Option<MasterAddress>> {
-    let known = fields(connection, master).await?;
-    Ok(known.filter(is_up).as_ref().and_then(address_in))
+) -> RedisResult<Option<Naming>> {
+    let Some(known) = fields(connection, master).await? else { return Ok(None) };
+    let epoch = known.get("config-epoch").and_then(|epoch| epoch.parse().ok());
+    let (epoch, is_up) = (epoch.unwrap_or_default(), is_up(&known));
+    Ok(address_in(&known).map(|address| Naming { address, epoch, is_up }))
 }
 
 fn is_up(known: &Fields) -> bool {
     known.get("flags").is_some_and(|flags| {
         flags.contains("master") && !flags.contains("s_down") && !flags.contains("o_down")
     })
-}
-
-/// The master that takes the place of this one, once the sentinel names it.
-async fn successor_of(
-    address: &MasterAddress,
-    connection: &mut MultiplexedConnection,
-    master: &str,
-) -> MasterAddress {
-    loop {
-        sleep(PAUSE).await;
-        if let Ok(Some(named)) = master_of(connection, master).await
-            && named != *address
-        {
-            return named;
-        }
-    }
 }
 
 /// What a sentinel says about the master of this name.

@@ -5,17 +5,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{ConnectionAddr, ConnectionInfo, RedisResult};
+use deadpool_redis::redis::{ConnectionAddr, ConnectionInfo};
 use tokio::time::timeout;
 
 use super::majority::is_majority;
-use super::sentinel_answer::{MasterAddress, address_in, fields, master_address};
+use super::sentinel_answer::{address_in, fields, master_address};
+use super::sentinel_vote::MasterAddress;
 use crate::backend::redis::connection::dial;
 use crate::backend::redis::connection::host_lookup::HostLookup;
 use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::together::together;
 
+/// How long a connection to a sentinel may take, which has some four round trips with TLS.
+const OPEN: Duration = Duration::from_secs(2);
 /// How long a sentinel may take to answer.
 const REPLY: Duration = Duration::from_secs(1);
 
@@ -55,16 +58,13 @@ async fn ask(
     master: &str,
     lookup: &HostLookup,
 ) -> Option<MasterAddress> {
-    let known = timeout(REPLY, async {
-        let mut connection = match open.take() {
-            Some(connection) => connection,
-            None => dial::connect(sentinel, lookup).await?,
-        };
-        let known = fields(&mut connection, master).await?;
-        *open = Some(connection);
-        RedisResult::Ok(known)
-    });
-    address_in(&known.await.ok()?.ok()??)
+    let mut connection = match open.take() {
+        Some(connection) => connection,
+        None => timeout(OPEN, dial::connect(sentinel, lookup)).await.ok()?.ok()?,
+    };
+    let known = timeout(REPLY, fields(&mut connection, master)).await.ok()?.ok()?;
+    *open = Some(connection);
+    address_in(&known?)
 }
 
 /// The masters to which connections were made, and when the latest of each began.

@@ -7,6 +7,7 @@ use deadpool_redis::redis::ErrorKind;
 use tokio::net::TcpListener;
 
 use super::super::fake_server::fake_server;
+use super::super::sentinel_vote::Naming;
 use super::*;
 use crate::backend::redis::connection::{IdentifiedSource, bulk};
 use crate::backend::redis::health::ServerIdentity;
@@ -62,18 +63,66 @@ fn with_certificates_all_servers_are_spoken_to_by_tls() {
     }
 }
 
+/// The master that sentinels name after so many milliseconds, with this epoch, and after how many
+/// more it says that it is one. `None`: it cannot be reached.
+type Answer = (u64, u16, u64, Option<u64>);
+
+/// The port of the master that is chosen, and after how many milliseconds; `None`: there is none.
+async fn chosen_of(answers: &[Answer]) -> (Option<u16>, u64) {
+    let (begun, namings) = (Instant::now(), Namings::of(answers.len()));
+    let like = parse_master("m", None).unwrap().1;
+    let attempt = |(number, answer): (usize, &Answer)| -> ConnectAttempt<'_, ConnectionInfo> {
+        let (named, port, epoch, confirmed) = *answer;
+        let (namings, like) = (&namings, &like);
+        Box::pin(async move {
+            sleep(Duration::from_millis(named)).await;
+            let address = ("10.0.0.1".to_owned(), port);
+            let at = like.clone().set_addr(address::place(like.addr(), &address));
+            namings.note(number, &Naming { address, epoch, is_up: true });
+            sleep(Duration::from_millis(confirmed.ok_or_else(broken)?)).await;
+            Ok(at)
+        })
+    };
+    let race = Race::to_servers(answers.iter().enumerate().map(attempt));
+    let master = timeout(CONNECT, chosen(race, &namings)).await.ok().and_then(Result::ok);
+    let port = master.and_then(|master| master_address(master.addr())).map(|(_, port)| port);
+    (port, u64::try_from(begun.elapsed().as_millis()).unwrap())
+}
+
 /// Far sentinels that know of a failover, and a near one that was cut off from them.
 #[tokio::test(start_paused = true)]
 async fn a_near_sentinel_does_not_decide_before_far_ones_have_answered() {
-    let attempt = |(millis, said): (u64, char)| -> ConnectAttempt<'static, char> {
-        Box::pin(async move {
-            tokio::time::sleep(Duration::from_millis(millis)).await;
-            Ok(said)
-        })
-    };
-    let race = Race::to_servers([(5, 'a'), (560, 'b'), (980, 'b')].map(attempt));
-    let said = votes(race, 3, |_| GRACE, |one, other| one == other).await.unwrap();
-    assert!(said.iter().any(|same| is_majority(same.len(), 3)), "{said:?}");
+    let far = [(5, 1, 0, Some(1)), (560, 2, 0, Some(90)), (900, 2, 0, Some(90))];
+    assert_eq!(chosen_of(&far).await, (Some(2), 990), "two have named one that says it is one");
+    let silent = [(5, 1, 7, Some(1)), (2000, 2, 8, Some(90)), (2000, 2, 8, Some(90))];
+    assert_eq!(chosen_of(&silent).await, (Some(1), 1006));
+}
+
+/// The client reaches both sides of a partition, but the new master is slow, or out of its reach.
+#[tokio::test(start_paused = true)]
+async fn a_master_that_was_replaced_is_not_taken_however_slow_the_new_one_is() {
+    for epochs in [[7, 8], [0, 0]] {
+        let new = |named, confirmed| (named, 2, epochs[1], confirmed);
+        let old = (5, 1, epochs[0], Some(1));
+        assert_eq!(
+            chosen_of(&[old, new(9, Some(3000)), new(9, Some(4000))]).await,
+            (Some(2), 3009)
+        );
+        assert_eq!(chosen_of(&[old, new(9, None), new(9, None)]).await, (None, 9));
+        let never = Some(1_000_000);
+        assert_eq!(chosen_of(&[old, new(500, never), new(9, never)]).await, (None, 10_000));
+    }
+    // One that is out of reach, and knows of a later failover than the only other one that answers.
+    let frozen = (1_000_000, 2, 8, None);
+    assert_eq!(chosen_of(&[(5, 1, 7, Some(1)), (9, 2, 8, None), frozen]).await, (None, 10_000));
+}
+
+/// Most sentinels still name the master that has just died.
+#[tokio::test(start_paused = true)]
+async fn the_first_sentinel_that_knows_of_a_failover_is_enough() {
+    let (dead, next) = ((5, 1, 7, None), (40, 2, 8, Some(2)));
+    assert_eq!(chosen_of(&[dead, dead, next]).await, (Some(2), 42));
+    assert_eq!(chosen_of(&[(5, 1, 7, Some(1_000_000)), dead, next]).await, (Some(2), 1042));
 }
 
 /// Its port. `named`: the port of the master that it names as a sentinel; without, it is one.
@@ -112,6 +161,20 @@ async fn a_connection_to_the_new_master_does_not_hide_one_to_the_old() {
     assert!(older.met().superseded.is_set() && !newer.met().superseded.is_set());
 }
 
+/// The client reaches the sentinels and the old master, which must not renew its leases for ever.
+#[tokio::test]
+async fn the_old_master_is_left_though_the_new_one_cannot_be_reached() {
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let named = Arc::new(AtomicU16::new(server(None).await));
+    let sentinel = format!("redis://127.0.0.1:{}", server(Some(Arc::clone(&named))).await);
+    let (_, sentinels) = Sentinels::each(&[sentinel], "m", None).unwrap();
+    sentinels.connect().await.unwrap();
+    named.store(nobody, Ordering::Relaxed);
+    let moved = timeout(Duration::from_secs(20), sentinels.moved()).await;
+    moved.expect("the connection to the old master is left");
+    assert!(sentinels.connect().await.is_err());
+}
+
 /// It is frozen, and the sentinels replace it while a connection to it is made.
 #[tokio::test]
 async fn a_silent_master_is_left_once_another_one_is_named() {
@@ -146,6 +209,8 @@ async fn a_frozen_sentinel_does_not_keep_back_what_the_others_say() {
 
 #[test]
 fn what_cannot_work_says_what_to_write() {
+    let twice = message(&["redis://a", "redis://b", "redis://:s3cret@a:6379"], "mymaster");
+    assert!(twice.contains("`redis://a:6379` is named twice") && !twice.contains("s3cret"));
     assert!(message(&[], "mymaster").contains("sentinel mymaster: no sentinel is named"));
     assert!(message(&["127.0.0.1:26379"], "mymaster").contains("it needs a scheme"));
     assert!(message(&["redis://127.0.0.1"], "").contains("`mymaster`"));
