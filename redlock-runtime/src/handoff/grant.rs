@@ -34,9 +34,10 @@ pub(crate) fn grant(
     queue.now_holds(&hold);
     let granted = Granted { hold, scheduler, tenure };
     let hold = &granted.hold;
-    let registered = match hold.check() {
-        Ok(()) => granted.scheduler.register(hold).map_err(NotHeld::Unscheduled),
-        Err(_) => Err(NotHeld::TooLate { took: hold.held_for() }),
+    let registered = if hold.withdraw_if_late() {
+        Err(NotHeld::TooLate { took: hold.held_for() })
+    } else {
+        granted.scheduler.register(hold).map_err(NotHeld::Unscheduled)
     };
     if let Err(reason) = registered {
         release_lost(engine, queue, &granted);

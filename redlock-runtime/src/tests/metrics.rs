@@ -147,6 +147,26 @@ fn every_attempt_has_one_result() {
     assert!(sum(&seen, "redlock_acquire_commands_total") < 22.0, "most were passed on");
 }
 
+/// The answer comes when the lease is used up: no body relied on it.
+#[test]
+fn a_grant_that_comes_too_late_is_no_lost_lease() {
+    let seen = recorded(async {
+        let (redlock, fake) = fake();
+        let late = || Fate::Slow(Duration::from_millis(95));
+        let expire = Duration::from_millis(100);
+        for max_renew in [0, 3] {
+            fake.next_acquires([late()]);
+            let request = redlock.lock("k").expire(expire).max_renew(max_renew).wait(Wait::Never);
+            assert!(matches!(request.acquire().await, Err(LockError::ExpireTooShort { .. })));
+        }
+        fake.next_acquires([late()]);
+        let both = redlock.lock_all(["a", "b"]).expire(expire).wait(Wait::Never);
+        assert!(both.acquire().await.is_err());
+    });
+    assert!(sum(&seen, "redlock_lost_total") < 0.5, "{seen:?}");
+    assert!(sum(&seen, "redlock_held").abs() < 0.5, "{seen:?}");
+}
+
 /// A skip is an outcome of its own, and no refusal; a server that does not answer is no skip.
 #[test]
 fn skipped_calls_are_counted() {

@@ -16,8 +16,21 @@ impl Hold {
     pub(crate) fn take_offer(&self) -> Option<bool> {
         // The lease is checked first: if it is over, the lock counts as never taken, and its
         // `min_hold` does not keep it.
-        self.check().ok()?;
+        if self.is_forked() || self.withdraw_if_late() {
+            return None;
+        }
         self.offer.take()
+    }
+
+    /// Ends the hold if its time is up before its caller has the lock: nothing was lost, as no body
+    /// relied on it. Returns whether it has ended.
+    pub(crate) fn withdraw_if_late(&self) -> bool {
+        let now = self.client.clock.now();
+        if now < self.stop_at() {
+            return false;
+        }
+        self.finish(now, End::Withdrawn);
+        true
     }
 
     /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended
