@@ -18,7 +18,7 @@ const TRANSFERS: usize = 100;
 /// The balances. A real bank has a database in this place, which knows nothing of our locks.
 type Balances = Arc<Mutex<Vec<i64>>>;
 
-/// Both accounts are locked, whichever of them is named first, and both are free again behind it.
+/// Both accounts are locked, whichever of them is named first, and both are free again after it.
 #[redis_lock(keys = ["acct-<from>", "acct-<to>"], expire = "10s", wait = "30s")]
 async fn transfer(balances: &Balances, from: usize, to: usize, sum: i64) -> Result<(), LockError> {
     let (old_from, old_to) = {

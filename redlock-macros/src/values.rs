@@ -309,7 +309,7 @@ fn within(bounds: Bounds, time: Time) -> Result<Time, String> {
 }
 
 /// What to write instead of `2m` without quotes, if it is within the bounds; none for a number
-/// without a unit, or with the name of a type behind it.
+/// without a unit, or with the name of a type after it.
 fn unquoted(name: &str, digits: &str, suffix: &str, bounds: Bounds) -> Option<String> {
     if suffix.is_empty() || suffix.starts_with(['i', 'u', 'f']) {
         return None;

@@ -144,7 +144,7 @@ impl Engine {
         self.queues.shut_down()
     }
 
-    /// Fails if a shutdown ends a call that noted these `shutdowns`. `key`: what the call wants.
+    /// Fails if a shutdown ends a call that `noted` how many had begun. `key`: what the call wants.
     pub(crate) fn check_shutdown(&self, noted: Option<u64>, key: &str) -> Result<(), LockError> {
         let is_refused = self.shutdowns().refuse(noted);
         if is_refused { Err(LockError::ShuttingDown { key: key.to_owned() }) } else { Ok(()) }

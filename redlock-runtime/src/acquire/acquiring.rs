@@ -1,5 +1,6 @@
 //! The future of an acquisition: the caller makes an attempt of its own where no other caller of
-//! this process has the lock or waits for it, and waits in the local queue otherwise.
+//! this process has the lock or waits for it, and no other process has competed for it since the
+//! last grant. Otherwise it waits in the local queue.
 
 use std::fmt;
 use std::pin::Pin;
@@ -109,7 +110,7 @@ pub(super) async fn acquire_one(
 ) -> Acquisition {
     let (mut begun, mut is_last) = (terms.started, false);
     loop {
-        engine.check_shutdown(terms.shutdowns, order.key.name())?;
+        engine.check_shutdown(terms.shutdowns_before, order.key.name())?;
         let granted = match order.policy.wait() {
             // Boxed: the futures of callers that wait would be larger.
             Wait::Never => Box::pin(try_once(engine, order, terms, begun, limit)).await,
@@ -124,15 +125,15 @@ pub(super) async fn acquire_one(
             return Err(not_all::not_polled(&order.key));
         }
         begun = engine.clock().now();
-        // There is time for one more attempt in any case, once.
+        // The last attempt is made even if the wait is over by then.
         is_last = begun >= end;
         end = end.max(begun);
     }
 }
 
 /// The caller takes what it was granted, unless a shutdown has begun meanwhile: then the lock is
-/// given back, and no body begins behind the shutdown. `None`: the lock was taken back because this
-/// task was not polled for too long; it waits again. `key`: what the caller wants.
+/// given back, so that no body begins during the shutdown. `None`: the lock was taken back because
+/// this task was not polled for too long; it waits again. `key`: what the caller wants.
 pub(super) fn taken(
     engine: &Engine,
     terms: &Terms,
@@ -148,7 +149,7 @@ pub(super) fn taken(
     }
     // The grant still counts as pending. A shutdown begins before it looks at the count, so that
     // one of the two sees the other.
-    if let Err(error) = engine.check_shutdown(terms.shutdowns, key) {
+    if let Err(error) = engine.check_shutdown(terms.shutdowns_before, key) {
         ownership.hold().give_back();
         return Some(Err(error));
     }
@@ -156,7 +157,8 @@ pub(super) fn taken(
     Some(Ok(ownership))
 }
 
-/// Makes an attempt first if the local queue lets it; waits in that queue otherwise. `begun`: now.
+/// Makes an attempt first if the local queue lets it; waits in that queue otherwise.
+/// `begun`: when this attempt begins, which was read just before.
 async fn acquire_or_wait(
     engine: &Arc<Engine>,
     order: &Order,

@@ -37,7 +37,7 @@ impl DirectAttempt {
     ) -> impl Future<Output = Result<DirectOutcome, LockError>> + Send {
         async move {
             // A release that the background thread has still to send must not be overtaken: this
-            // attempt goes behind it.
+            // attempt is sent after it.
             if let Some(route) = engine.route()
                 && !self.queue.has_background_release()
             {

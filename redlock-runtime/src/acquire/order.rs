@@ -26,7 +26,7 @@ pub(crate) struct Order {
     /// A call that finds the lock busy is skipped, which is no failure.
     pub(crate) skips_busy: bool,
     /// How many shutdowns of the client had begun before the call.
-    pub(crate) shutdowns: u64,
+    pub(crate) shutdowns_before: u64,
     /// Is the lock that of a leader?
     pub(crate) is_leader: bool,
 }
@@ -54,14 +54,14 @@ impl Order {
     }
 
     pub(super) fn terms(&self, started: Moment, outer: &[Arc<Hold>]) -> Terms {
-        let Self { template, policy, shutdowns, is_leader, .. } = self;
+        let Self { template, policy, shutdowns_before, is_leader, .. } = self;
         Terms {
             template,
             expire: policy.expire(),
             min_hold: policy.min_hold(),
             max_renew: policy.max_renew(),
             started,
-            shutdowns: outer.is_empty().then_some(*shutdowns),
+            shutdowns_before: outer.is_empty().then_some(*shutdowns_before),
             is_leader: *is_leader,
         }
     }

@@ -26,7 +26,7 @@ use crate::budget;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeErrorKind};
-use crate::handoff::{NotHeld, Ownership, join};
+use crate::handoff::{NotHeld, NotJoined, Ownership, join};
 use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::options::Wait;
@@ -119,7 +119,7 @@ impl SeveralKeys {
     }
 
     async fn acquire(self: Arc<Self>) -> Acquisition {
-        self.engine.check_shutdown(self.terms.shutdowns, self.orders[0].key.name())?;
+        self.engine.check_shutdown(self.terms.shutdowns_before, self.orders[0].key.name())?;
         let route = self.engine.route();
         let Some(route) = route else { return self.on_executor(false, None).await };
         match self.at_once(&*route, true).await {
@@ -191,7 +191,7 @@ impl SeveralKeys {
             }
         }
         let mut work = pin!(self.one_after_another(refusal));
-        let mut shutdown = pin!(self.engine.shutdowns().begins_after(self.terms.shutdowns));
+        let mut shutdown = pin!(self.engine.shutdowns().begins_after(self.terms.shutdowns_before));
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Pending => shutdown.as_mut().poll(cx).map(|()| Err(self.shutting_down())),
             granted @ Poll::Ready(_) => granted,
@@ -239,11 +239,12 @@ impl SeveralKeys {
         })?;
         let fencing_token = agreed.map_err(|lost| Ended::Lost(not_all::lost(lost.hold())))?;
         join(&self.engine, held, fencing_token, self.terms).map_err(|reason| match reason {
-            NotHeld::TooLate { took } => {
+            NotJoined::Lost(lost) => Ended::Lost(not_all::lost(&lost)),
+            NotJoined::NotHeld(NotHeld::TooLate { took }) => {
                 let (key, expire) = (first.name().to_owned(), self.terms.expire);
                 Ended::Lost(LockError::ExpireTooShort { key, took, expire })
             }
-            NotHeld::Unscheduled(error) => Ended::Failed(error),
+            NotJoined::NotHeld(NotHeld::Unscheduled(error)) => Ended::Failed(error),
         })
     }
 

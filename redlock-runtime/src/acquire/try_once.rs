@@ -66,6 +66,6 @@ pub(super) async fn try_once(
             let time = CallTime { started: terms.started, now: asked };
             return Err(seen.error(&order.key, time, attempts, None));
         }
-        engine.check_shutdown(terms.shutdowns, order.key.name())?;
+        engine.check_shutdown(terms.shutdowns_before, order.key.name())?;
     }
 }

@@ -95,13 +95,13 @@ pub(crate) struct Look {
     pub(crate) ahead: u32,
     /// Entries right ahead of it whose processes are gone leave the queue. Not after a subscription
     /// broke: many break together, and those that are not back yet would lose their places.
-    pub(crate) drops_dead: bool,
+    pub(crate) removes_dead: bool,
 }
 
 #[cfg(test)]
 impl Look {
     pub(crate) fn by_clock(ahead: u32) -> Self {
-        Self { ahead, drops_dead: true }
+        Self { ahead, removes_dead: true }
     }
 }
 

@@ -109,8 +109,8 @@ impl Stage {
         }
     }
 
-    /// The body is done: begins the release. Returns whether the caller has to wait for it.
-    /// `may_wait`: the output can be kept until then.
+    /// The body is done: begins the release. Returns whether the caller has to wait, until the
+    /// release has left or was answered. `may_wait`: the output can be kept until then.
     pub(crate) fn begin_release(&mut self, may_wait: bool) -> bool {
         let Self::Holding { awaits_release, watch, ownership, .. } = self else {
             after_completion(WHAT)
@@ -122,13 +122,15 @@ impl Stage {
                 ownership.release_unawaited(may_wait)
             }
         });
+        let has_to_wait = released.is_some();
         let next =
             released.map(|future| Self::Releasing { hold: Arc::clone(watch.hold()), future });
         *self = next.unwrap_or(Self::Done);
-        matches!(self, Self::Releasing { .. })
+        has_to_wait
     }
 
-    /// Ready when the release is answered, or when the background continues it.
+    /// Ready when the release has left, or, with `release = "await"`, when it was answered; or when
+    /// the background continues it.
     pub(crate) fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Releasing { hold, future } = self {
             let answer = ready!(Pin::new(future).poll(cx));
@@ -148,7 +150,8 @@ impl Stage {
         engine.check_process()?;
         let min_hold = spec.stated.min_hold.unwrap_or_default();
         let kind = engine.check_kind(spec.kind()?, min_hold)?;
-        // Checked in a call that re-enters as well: it may be one of another function.
+        // Checked in a call that re-enters as well: it may be one of another function, with other
+        // options.
         let policy = redlock.policy().with(spec.stated)?;
         let text = match rendered {
             Rendered::One(text) => text,
@@ -192,6 +195,6 @@ impl Stage {
 
 fn order(engine: &Engine, spec: Spec, key: LockKey, kind: Kind, policy: Policy) -> Order {
     let Spec { template, skips_busy, .. } = spec;
-    let shutdowns = engine.shutdowns().begun();
-    Order { template, key, kind, policy, skips_busy, shutdowns, is_leader: false }
+    let shutdowns_before = engine.shutdowns().count();
+    Order { template, key, kind, policy, skips_busy, shutdowns_before, is_leader: false }
 }

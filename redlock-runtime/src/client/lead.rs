@@ -96,15 +96,15 @@ impl LockRequest {
 struct Candidate {
     request: LockRequest,
     /// How many shutdowns of the client had begun before.
-    shutdowns: u64,
+    shutdowns_before: u64,
 }
 
 impl Candidate {
     fn new(request: LockRequest) -> Result<Self, LockError> {
         request.check()?;
         request.check_lead()?;
-        let shutdowns = request.engine().shutdowns().begun();
-        Ok(Self { request: request.of_candidate(shutdowns), shutdowns })
+        let shutdowns_before = request.engine().shutdowns().count();
+        Ok(Self { request: request.of_candidate(shutdowns_before), shutdowns_before })
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -153,7 +153,8 @@ impl Candidate {
     async fn pause(&self, time: Duration) -> Result<(), LockError> {
         // The caller may have no timers.
         let mut alarm = pin!(self.engine().executor().alarm(Some(time))?);
-        let mut shutdown = pin!(self.engine().shutdowns().begins_after(Some(self.shutdowns)));
+        let mut shutdown =
+            pin!(self.engine().shutdowns().begins_after(Some(self.shutdowns_before)));
         poll_fn(|cx| match alarm.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => shutdown.as_mut().poll(cx),
@@ -163,7 +164,7 @@ impl Candidate {
     }
 
     fn check_shutdown(&self) -> Result<(), LockError> {
-        self.engine().check_shutdown(Some(self.shutdowns), self.request.name())
+        self.engine().check_shutdown(Some(self.shutdowns_before), self.request.name())
     }
 
     fn shutting_down(&self) -> LockError {
@@ -225,7 +226,7 @@ impl<'a> Term<'a> {
         let (key, template) = (guard.key(), candidate.request.template());
         let (fencing_token, waited) = (guard.fencing_token(), guard.waited());
         tell!(info, key, template, %fencing_token, ?waited, "elected leader");
-        let shutdown = Box::pin(engine.shutdowns().begins_after(Some(candidate.shutdowns)));
+        let shutdown = Box::pin(engine.shutdowns().begins_after(Some(candidate.shutdowns_before)));
         Self { candidate, guard: Some(guard), shutdown: Some(shutdown), pending }
     }
 

@@ -325,7 +325,7 @@ impl LockRequest {
             kind,
             policy,
             skips_busy: false,
-            shutdowns: self.campaign.unwrap_or_else(|| engine.shutdowns().begun()),
+            shutdowns_before: self.campaign.unwrap_or_else(|| engine.shutdowns().count()),
             is_leader,
         };
         let is_of_lock_all = self.further.is_some();

@@ -11,23 +11,35 @@ use crate::hold::{Begin, ConfirmedLease, FurtherKeys, Granted, Hold, Terms};
 use crate::shield::tell;
 use crate::validity;
 
+/// Why keys that were held one by one have become no hold together. All of them are released.
+pub(crate) enum NotJoined {
+    /// The lease of this one was lost.
+    Lost(Arc<Hold>),
+    NotHeld(NotHeld),
+}
+
 /// Makes one hold of keys that are held one by one, in the order of keys. No counter of them is
-/// below `fencing_token`. If the lease of one was lost, all are released.
+/// below `fencing_token`.
 pub(crate) fn join(
     engine: &Arc<Engine>,
     mut held: Vec<Ownership>,
     fencing_token: FencingToken,
     terms: Terms,
-) -> Result<Ownership, NotHeld> {
+) -> Result<Ownership, NotJoined> {
     let at = engine.clock().now();
-    // All of them, also those after one that was lost.
-    let lost =
-        held.iter_mut().filter_map(|one| (!one.end_hold(fencing_token)).then_some(())).count();
-    if lost > 0 {
-        return Err(NotHeld::TooLate { took: at.since(terms.started) });
+    let mut lost = None;
+    // All of them end, also those after one that was lost.
+    for one in &mut held {
+        if !one.end_hold(fencing_token) {
+            lost.get_or_insert_with(|| Arc::clone(one.hold()));
+        }
+    }
+    if let Some(lost) = lost {
+        return Err(NotJoined::Lost(lost));
     }
     let keys = held.into_iter().filter_map(Ownership::into_held).collect();
-    hold_together(engine, keys, terms, Begin { at, is_taken: false })
+    let begin = Begin { at, is_taken: false };
+    hold_together(engine, keys, terms, begin).map_err(NotJoined::NotHeld)
 }
 
 /// Makes the caller of `terms` the holder of all of these keys, which have the same fencing token.
@@ -59,7 +71,7 @@ pub(crate) fn hold_together(
     let granted = Granted { hold: Arc::clone(&hold), scheduler: Arc::clone(&scheduler), tenure };
     let ownership = Ownership::new(engine, queue, granted).with_further(further);
     // Where it fails, the drop of `ownership` releases all of them.
-    if hold.check().is_err() {
+    if hold.withdraw_if_late() {
         return Err(NotHeld::TooLate { took: hold.held_for() });
     }
     scheduler.register(&hold).map_err(NotHeld::Unscheduled)?;

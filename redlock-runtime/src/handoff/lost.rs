@@ -17,7 +17,7 @@ pub(super) fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: &
 pub(super) fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
     queue.let_go(&granted.hold);
     let server_end = granted.hold.server_end();
-    let task = ReleaseTask::new(engine, &granted.tenure, server_end, Some(queue.another()));
+    let task = ReleaseTask::new(engine, &granted.tenure, server_end, queue.another());
     drop(granted.hold.take_pending());
     release::in_background(task);
 }

@@ -7,6 +7,6 @@ mod lost;
 mod ownership;
 
 pub(crate) use grant::{NotHeld, grant};
-pub(crate) use joint::{hold_together, join};
+pub(crate) use joint::{NotJoined, hold_together, join};
 pub(crate) use local_handoff::{Delivery, deliver};
 pub(crate) use ownership::Ownership;

@@ -1,4 +1,4 @@
-//! `Ownership`: the only handle whose drop frees a lock.
+//! `Ownership`: the handle of a caller, whose drop frees its lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,9 @@ mod detach;
 mod offered;
 mod several;
 
-/// Owns a lock. Dropping it releases the lock in the background, from any thread: the drop sends
-/// one message, needs no runtime, and never blocks.
+/// Owns a lock. Dropping it lets go of the lock from any thread: a caller of this process that
+/// waits has it next, or a message to the background thread for each key releases it. The drop
+/// needs no runtime, and never waits for a server.
 pub(crate) struct Ownership {
     engine: Arc<Engine>,
     hold: Arc<Hold>,
@@ -46,13 +47,13 @@ impl Ownership {
     }
 
     /// The same, which counts as pending until `count_as_lock`.
-    pub(crate) fn with_pending(self, pending: Option<PendingCommand>) -> Self {
-        let mut granted = self;
-        granted.pending = pending;
-        granted
+    pub(crate) fn with_pending(mut self, pending: Option<PendingCommand>) -> Self {
+        self.pending = pending;
+        self
     }
 
-    /// The caller has looked for a shutdown, and has the lock from here on.
+    /// The caller has taken the lock, and has looked for a shutdown since: a drain waits for the
+    /// lock from here on.
     pub(crate) fn count_as_lock(&mut self) {
         self.engine.pending.lock_began();
         self.is_counted = true;
@@ -77,7 +78,7 @@ impl Ownership {
     /// the command has left over the connection of the caller's runtime, or was answered. `None`:
     /// there is nothing to wait for. The lease was lost, a caller of this process has the lock
     /// next, or the background thread sends the release; later attempts of this process for the key
-    /// then go over that thread, behind it. `may_wait`: the caller can await the future.
+    /// then go over that thread, after it. `may_wait`: the caller can await the future.
     pub(crate) fn release_unawaited(mut self, may_wait: bool) -> Option<ReleaseFuture> {
         let now = self.engine.clock().now();
         if !self.was_protected(now) {
@@ -135,7 +136,7 @@ impl Ownership {
         } else {
             queue.let_go(&self.hold);
         }
-        Some(ReleaseTask::new(&self.engine, &tenure, server_end, Some(queue)))
+        Some(ReleaseTask::new(&self.engine, &tenure, server_end, queue))
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Terms {
     pub(crate) started: Moment,
     /// How many shutdowns of its client had begun before. `None`: the call is made inside of a hold
     /// of the client, and no shutdown ends it before that hold is over (`acquire::inside`).
-    pub(crate) shutdowns: Option<u64>,
+    pub(crate) shutdowns_before: Option<u64>,
     /// Is the lock that of a leader, who steps down when the renewals are used up?
     pub(crate) is_leader: bool,
 }

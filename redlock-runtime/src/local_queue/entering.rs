@@ -24,7 +24,7 @@ impl QueueHandle {
     /// to be started. While the client shuts down, the waiter gets an error instead.
     pub(crate) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
         let mut state = self.state();
-        if self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+        if self.shared.shutdowns.refuse(waiter.terms.shutdowns_before) {
             drop(state);
             waiter.answer(Err(self.shutting_down()));
             return false;
@@ -51,7 +51,7 @@ impl QueueHandle {
     /// Puts a waiter that could not be given the lock back to the front.
     pub(crate) fn put_back(&self, waiter: Waiter) {
         let mut state = self.state();
-        if !self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+        if !self.shared.shutdowns.refuse(waiter.terms.shutdowns_before) {
             return state.waiters.push_front(waiter);
         }
         drop(state);

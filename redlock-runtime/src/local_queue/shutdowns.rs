@@ -18,14 +18,14 @@ impl Shutdowns {
     /// How many shutdowns have begun. A call notes this number when it begins, unless it is made
     /// inside of a hold of the client: what ends such a call is `acquire::inside`, once that hold
     /// is over.
-    pub(crate) fn begun(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }
 
     /// Has a call to end that `noted` this?
     pub(crate) fn refuse(&self, noted: Option<u64>) -> bool {
         noted.is_some_and(|before| {
-            self.under_way.load(Ordering::Relaxed) > 0 || self.begun() != before
+            self.under_way.load(Ordering::Relaxed) > 0 || self.count() != before
         })
     }
 
@@ -37,9 +37,9 @@ impl Shutdowns {
         }
     }
 
-    /// Resolves when a further shutdown begins than those `begun_before`. Cancel safe.
-    pub(crate) async fn another_begins(&self, begun_before: u64) {
-        self.news.unless(|| self.begun() != begun_before).await;
+    /// Resolves when a further shutdown begins than those counted `before`. Cancel safe.
+    pub(crate) async fn another_begins(&self, before: u64) {
+        self.news.unless(|| self.count() != before).await;
     }
 
     pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {

@@ -7,8 +7,8 @@ use crate::clock::Moment;
 use crate::hold::{Hold, Tenure, Terms};
 
 impl QueueHandle {
-    /// The holder releases. Its tenure goes to the next waiter of this process: at once, or after
-    /// the poller has given other processes their turn.
+    /// The holder releases. Its tenure goes to the next waiter of this process, at once, or after
+    /// the poller has given other processes their turn; or to nobody.
     pub(crate) fn next(&self, hold: &Hold, tenure: Tenure, now: Moment) -> Successor<'_> {
         let mut state = self.state();
         let holder = state.holder.take_if(|holder| holder.id == hold.id);
@@ -18,12 +18,12 @@ impl QueueHandle {
         };
         let is_free = matches!(next, Successor::Nobody(_));
         state.is_freed |= is_free;
-        // Without waiters, a poller that waits in the queue of the server has to be woken.
-        let is_awaited = if state.waiters.is_empty() { state.poller.is_waiting() } else { is_free };
+        // Where the last waiter has left, a poller in the queue of the server must leave it.
+        let must_wake = if state.waiters.is_empty() { state.poller.is_waiting() } else { is_free };
         drop(state);
         // Outside of the mutex: this may be the last reference.
         drop(holder);
-        if is_awaited || matches!(next, Successor::Poller) {
+        if must_wake || matches!(next, Successor::Poller) {
             self.news.notify_one();
         }
         next
@@ -40,15 +40,19 @@ impl QueueHandle {
         mut tenure: Tenure,
         now: Moment,
     ) -> Successor<'_> {
-        // The key was deleted while the first of two holders had it: the poller takes back one
-        // tenure only.
+        // The poller has a tenure already. The key was deleted in Redis, so that two callers of
+        // this process held it at once: this tenure is released.
         if state.returned.is_some() {
             return Successor::Nobody(tenure);
         }
-        // Its lease must be full, in case this process dies. Where another caller has the lock,
-        // its key was deleted, and the server says what is left of the tenure.
-        if is_holder && terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) {
-            let Some(waiter) = state.promise() else { return Successor::Nobody(tenure) };
+        // The next caller must get a full lease, as this process may die, and a `min_hold` begins
+        // with a command. Where another caller became the holder meanwhile, the key was deleted,
+        // and the poller has the server say what is left of this tenure.
+        if is_holder
+            && terms.min_hold.is_zero()
+            && tenure.pass(terms.lease(), now)
+            && let Some(waiter) = state.promise()
+        {
             state.in_hand += 1;
             return Successor::Waiter(waiter, tenure, InHand { handle: self });
         }

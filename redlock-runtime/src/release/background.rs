@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::NodeError;
 use crate::executor;
 use crate::hold::Tenure;
-use crate::local_queue::{QueueHandle, ReleaseUnderWay};
+use crate::local_queue::QueueHandle;
 use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::thread_exit::Unsent;
@@ -21,7 +21,7 @@ impl ReleaseTask {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
         }
-        let leaving = self.under_way.as_mut().and_then(ReleaseUnderWay::goes_on_in_background);
+        let leaving = self.under_way.goes_on_in_background();
         async move {
             // What waits for this comes after the first poll, which sends the release.
             drop(leaving);
@@ -59,7 +59,7 @@ impl ReleaseTask {
     /// fail for as long as the lease lasts.
     pub(super) fn note_failure(&mut self, fault: &Fault) {
         self.is_unknown |= fault.is_unknown;
-        self.under_way.iter_mut().for_each(ReleaseUnderWay::wake_waiters);
+        self.under_way.wake_waiters();
     }
 
     pub(super) fn give_up(self, fault: Fault) {
@@ -93,6 +93,5 @@ pub(crate) fn in_background(task: ReleaseTask) {
 
 /// Frees a lock that is no longer wanted by any caller of its `queue`.
 pub(crate) fn free(engine: &Arc<Engine>, queue: &QueueHandle, tenure: &Tenure) {
-    let queue = Some(queue.another());
-    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), queue));
+    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), queue.another()));
 }

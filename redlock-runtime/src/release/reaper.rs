@@ -18,18 +18,18 @@ use crate::shield::shielded;
 use crate::thread_exit;
 
 /// How often the reaper checks the unawaited releases.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// After how many checks in a row that find no release the reaper ends. It does not end with the
 /// last release: to start it wakes the background thread, which would get in the way of a release
 /// that is about to leave.
-const LINGER: u32 = 20;
+const EMPTY_CHECKS_BEFORE_END: u32 = 20;
 /// How many earlier releases a new release polls: more than one, so that their number falls.
-const REAPED: usize = 2;
-/// A pass ends after this many releases that are not answered, as a connection answers in order.
-const PENDING: usize = 32;
-/// Each third pass checks all releases: those of a slow connection may stand before those of a
+const POLLED_WITH_EACH: usize = 2;
+/// A check ends after this many releases that are not answered, as a connection answers in order.
+const MAX_UNANSWERED: usize = 32;
+/// Each third check polls all releases: those of a slow connection may stand before those of a
 /// quick one.
-const WHOLE: u64 = 3;
+const FULL_CHECK_EVERY: u64 = 3;
 
 /// The unawaited releases, in the order in which they were sent. One task for each of them on the
 /// caller's runtime would cost more than the rest of the release.
@@ -51,7 +51,7 @@ pub(super) struct UnawaitedRelease {
 }
 
 impl UnawaitedRelease {
-    /// `over` is dropped when the release is over.
+    /// `over` is closed once the release was answered, or the background has taken it.
     pub(super) fn new(
         release: Pin<Box<dyn Future<Output = ReleaseOutcome> + Send>>,
         deadline: Moment,
@@ -60,13 +60,13 @@ impl UnawaitedRelease {
         Self { release, deadline, _over: TellsOver(Some(over)) }
     }
 
-    /// Polls the release; the first poll sends it. `true`: drop it. It was answered, or is overdue,
-    /// and then its drop (`InlineRelease`) gives it to the background.
+    /// Polls the release; the first poll sends it. Returns whether the caller has to drop it: it
+    /// was answered, or it is overdue, and its drop (`InlineRelease`) gives it to the background.
     pub(super) fn poll_once(&mut self, now: Moment) -> bool {
-        let mut nobody = Context::from_waker(Waker::noop());
-        // Not bound by the cooperative budget: it is polled once, and by chance.
+        let mut no_waker = Context::from_waker(Waker::noop());
+        // The cooperative budget of the task that happens to poll must not delay it.
         let release = pin!(unconstrained(self.release.as_mut()));
-        release.poll(&mut nobody).is_ready() || now >= self.deadline
+        release.poll(&mut no_waker).is_ready() || now >= self.deadline
     }
 }
 
@@ -74,7 +74,8 @@ impl UnawaitedRelease {
 struct TellsOver(Option<oneshot::Sender<()>>);
 
 impl Drop for TellsOver {
-    /// Another caller or the reaper drops it, and the waker that this calls may panic.
+    /// Dropping the sender wakes the caller. That waker is foreign code, which may panic here, on
+    /// the thread of another caller or of the reaper.
     fn drop(&mut self) {
         shielded(|| drop(self.0.take()));
     }
@@ -86,7 +87,7 @@ impl Drop for TellsOver {
 pub(super) fn keep(process: ProcessId, sent: UnawaitedRelease, now: Moment) {
     // After too many forks there is no list: the drop of the release gives it to the background.
     let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
-    let mut oldest: [_; REAPED] = add(unawaited, |releases| {
+    let mut oldest: [_; POLLED_WITH_EACH] = with_releases(unawaited, |releases| {
         let oldest = std::array::from_fn(|_| releases.pop_front());
         releases.push_back(sent);
         oldest
@@ -98,7 +99,7 @@ pub(super) fn keep(process: ProcessId, sent: UnawaitedRelease, now: Moment) {
         *place = None;
     }
     if oldest.iter().any(Option::is_some) {
-        add(unawaited, |releases| {
+        with_releases(unawaited, |releases| {
             // One by one: there may be hundreds after them, which stay where they are.
             for release in oldest.into_iter().flatten().rev() {
                 releases.push_front(release);
@@ -107,21 +108,21 @@ pub(super) fn keep(process: ProcessId, sent: UnawaitedRelease, now: Moment) {
     }
 }
 
-/// Adds releases, and starts the reaper if it does not run.
-fn add<T>(
+/// Changes the list of releases, and starts the reaper if it does not run.
+fn with_releases<T>(
     unawaited: &'static Mutex<Unawaited>,
-    add: impl FnOnce(&mut VecDeque<UnawaitedRelease>) -> T,
+    change: impl FnOnce(&mut VecDeque<UnawaitedRelease>) -> T,
 ) -> T {
-    let (added, has_reaper) = {
+    let (result, has_reaper) = {
         let mut unawaited = unawaited.lock();
-        let added = add(&mut unawaited.releases);
-        (added, std::mem::replace(&mut unawaited.has_reaper, true))
+        let result = change(&mut unawaited.releases);
+        (result, std::mem::replace(&mut unawaited.has_reaper, true))
     };
     // Without a background thread, the releases stay in the list for the next unawaited release.
     if !has_reaper {
         let _ = background_thread::spawn(reap(ReaperGuard { unawaited, is_done: false }));
     }
-    added
+    result
 }
 
 /// If the reaper dies, or is not started, the next unawaited release starts another one.
@@ -139,13 +140,14 @@ impl Drop for ReaperGuard {
 }
 
 async fn reap(mut guard: ReaperGuard) {
-    let (all, mut in_vain) = (guard.unawaited, 0);
-    for pass in 1_u64.. {
-        Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
-        let mut unawaited = look(all, pass % WHOLE == 0);
-        in_vain = if unawaited.releases.is_empty() { in_vain + 1 } else { 0 };
-        if in_vain == LINGER {
-            // Under the same mutex: the next release must not find a reaper that is about to end.
+    let mut empty_checks = 0;
+    for check in 1_u64.. {
+        Clock::Boot.sleep_until(Clock::Boot.now().plus(CHECK_INTERVAL)).await;
+        let mut unawaited = check_releases(guard.unawaited, check % FULL_CHECK_EVERY == 0);
+        empty_checks = if unawaited.releases.is_empty() { empty_checks + 1 } else { 0 };
+        if empty_checks == EMPTY_CHECKS_BEFORE_END {
+            // This is under the mutex that `with_releases` takes: the next release must not rely on
+            // a reaper that is about to end.
             unawaited.has_reaper = false;
             guard.is_done = true;
             return;
@@ -153,14 +155,15 @@ async fn reap(mut guard: ReaperGuard) {
     }
 }
 
-/// Ends the releases that were answered, or are due. `is_whole`: it checks all of them.
-fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
-    let releases = std::mem::take(&mut all.lock().releases);
-    // Outside of the mutex: a release that ends may run foreign code. When a thread that ends
-    // waits for its releases, they are due at once: its runtime may never run again.
-    let is_awaited = thread_exit::is_awaited();
-    let now = if is_awaited { Moment::NEVER } else { Clock::Boot.now() };
-    let mut checks = if is_awaited || is_whole { usize::MAX } else { PENDING };
+/// Ends the releases that were answered, or are due. `is_full`: it polls all of them.
+fn check_releases(list: &Mutex<Unawaited>, is_full: bool) -> MutexGuard<'_, Unawaited> {
+    // They are polled outside of the mutex: a release that ends may run foreign code.
+    let releases = std::mem::take(&mut list.lock().releases);
+    // While a thread waits at its end, all releases of the process are due at once: the runtime of
+    // that thread may never run again.
+    let is_thread_ending = thread_exit::is_awaited();
+    let now = if is_thread_ending { Moment::NEVER } else { Clock::Boot.now() };
+    let mut checks = if is_thread_ending || is_full { usize::MAX } else { MAX_UNANSWERED };
     let mut is_pending = |release: &mut UnawaitedRelease| {
         let is_pending = checks == 0 || !release.poll_once(now);
         checks -= usize::from(is_pending && checks > 0);
@@ -170,7 +173,7 @@ fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
         .into_iter()
         .filter_map(|mut release| is_pending(&mut release).then_some(release))
         .collect();
-    let mut unawaited = all.lock();
+    let mut unawaited = list.lock();
     left.append(&mut unawaited.releases);
     unawaited.releases = left;
     unawaited

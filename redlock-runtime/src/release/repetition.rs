@@ -9,14 +9,14 @@ pub(super) struct Repetition {
     begun: Moment,
     failures: u32,
     /// How many shutdowns of the client had begun.
-    shutdowns: u64,
+    shutdowns_before: u64,
 }
 
 impl Repetition {
     /// The first try begins.
     pub(super) fn begin(engine: &Engine) -> Self {
-        let (begun, shutdowns) = (engine.clock().now(), engine.shutdowns().begun());
-        Self { begun, failures: 0, shutdowns }
+        let (begun, shutdowns_before) = (engine.clock().now(), engine.shutdowns().count());
+        Self { begun, failures: 0, shutdowns_before }
     }
 
     /// A try has failed: when the next one is due.
@@ -34,7 +34,7 @@ impl Repetition {
         tokio::select! {
             biased;
             () = engine.clock().sleep_until(until) => {}
-            () = engine.shutdowns().another_begins(self.shutdowns) => {
+            () = engine.shutdowns().another_begins(self.shutdowns_before) => {
                 *self = Self::begin(engine);
             }
         }

@@ -18,11 +18,12 @@ use crate::thread_exit::Unsent;
 
 mod verdict;
 
-/// One release, retried until it is answered or until the lease would be over anyway.
+/// One release, repeated until it is answered, a fault ends it (`Fault::ends_releases`), or the
+/// lease would be over anyway.
 pub(crate) struct ReleaseTask {
     pub(crate) engine: Arc<Engine>,
     pub(crate) claim: Claim,
-    /// Where unused reserved fencing tokens are to be given back.
+    /// How many of the reserved fencing tokens were used, if the release gives the others back.
     pub(crate) unused: Option<TokensUsed>,
     pub(crate) leftovers: Leftovers,
     /// The end of `min_hold`: until then the lock stays taken.
@@ -38,8 +39,8 @@ pub(crate) struct ReleaseTask {
     pub(crate) reply: Option<oneshot::Sender<Result<Released, Fault>>>,
     pub(crate) pending: PendingCommand,
     pub(crate) unsent: Option<Unsent>,
-    /// Its place in the local queue of the key; `None`: no caller of this process can meet it.
-    pub(crate) under_way: Option<ReleaseUnderWay>,
+    /// Counts it in the local queue of the key.
+    pub(crate) under_way: ReleaseUnderWay,
     /// Set if a body has finished, and this task reports what the release finds.
     pub(crate) finished: Option<FinishedBody>,
 }
@@ -49,7 +50,7 @@ impl ReleaseTask {
         engine: &Arc<Engine>,
         tenure: &Tenure,
         server_end: Moment,
-        queue: Option<QueueHandle>,
+        queue: QueueHandle,
     ) -> Self {
         // Where the server signals a release to waiters, they need not wait for its end here.
         let is_awaited = engine.fifo_queue().is_none();
@@ -65,18 +66,13 @@ impl ReleaseTask {
             reply: None,
             pending: engine.pending.begin(),
             unsent: None,
-            under_way: queue.map(|queue| queue.begin_release(is_awaited)),
+            under_way: queue.begin_release(is_awaited),
             finished: None,
         }
     }
 
-    /// Can it be sent as a part of a batch?
-    pub(crate) fn may_join(&self) -> bool {
-        self.request().may_join()
-    }
-
     /// What one attempt sends.
-    pub(super) fn request(&self) -> Release<'_> {
+    pub(crate) fn request(&self) -> Release<'_> {
         let may_be_queued = self.leftovers.may_be_queued;
         let left = |until: Moment| until.since(self.engine.clock().now());
         Release {
@@ -86,7 +82,7 @@ impl ReleaseTask {
             may_be_queued,
             was_queued: self.leftovers.was_queued,
             ahead: None,
-            is_contended: self.under_way.as_ref().is_some_and(ReleaseUnderWay::is_contended),
+            is_contended: self.under_way.is_contended(),
             retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
             only_at: None,
         }

@@ -12,7 +12,6 @@ use super::release_future::ReleaseFuture;
 use super::task::ReleaseTask;
 use crate::backend::{Departures, LockBackend};
 use crate::clock::Clock;
-use crate::local_queue::ReleaseUnderWay;
 use crate::thread_exit::Unsent;
 
 /// Sends a release, whose answer the background awaits. `Some`: ready once the command has left, or
@@ -25,7 +24,7 @@ pub(crate) fn unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFutu
         return None;
     };
     let departures = route.abilities().departures;
-    if departures.is_some_and(|departures| !departures.has_room(task.may_join())) {
+    if departures.is_some_and(|departures| !departures.has_room(task.request().may_join())) {
         return Some(awaited_for_a_while(task, route));
     }
     Some(send(task, &route))
@@ -36,7 +35,7 @@ pub(crate) fn unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFutu
 fn send(mut task: ReleaseTask, route: &Arc<dyn LockBackend>) -> ReleaseFuture {
     let (tells_over, over) = oneshot::channel();
     let (process, now) = (task.engine.process, Clock::Boot.now());
-    task.under_way.iter_mut().for_each(ReleaseUnderWay::leaves);
+    task.under_way.leaves();
     // The end of this thread waits for the answer, or until the background has the release.
     task.unsent = Some(Unsent::here());
     let deadline = now.plus(patience(&task.engine));

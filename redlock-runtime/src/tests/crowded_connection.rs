@@ -104,7 +104,7 @@ fn order(name: &str) -> Order {
         kind,
         policy,
         skips_busy: false,
-        shutdowns: 0,
+        shutdowns_before: 0,
         is_leader: false,
     }
 }

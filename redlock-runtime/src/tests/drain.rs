@@ -107,6 +107,23 @@ async fn calls_inside_of_a_hold_that_is_over_are_told() {
     assert_eq!(drain.await.unwrap(), 0);
 }
 
+/// Its task is polled again only after the drain is over.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_begins_during_a_drain_does_not_outlive_it() {
+    let (redlock, fake) = fake();
+    fake.store.set("busy", "somebody", 600 * SECOND);
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let draining = redlock.clone();
+    let drain = tokio::spawn(async move { draining.drain(60 * SECOND).await });
+    yield_now().await;
+    let call = redlock.lock("busy").wait(Wait::Forever).acquire();
+    let mut call = Box::pin(guard.lease().scope(call));
+    assert!(timeout(SECOND, &mut call).await.is_err(), "it is inside of a hold");
+    drop(guard);
+    assert_eq!(drain.await.unwrap(), 0);
+    assert!(is_told(timeout(SECOND, call).await.expect("it is told")));
+}
+
 /// The lease of a guard is lost long before the guard is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_counts_until_its_guard_has_gone() {

@@ -219,8 +219,8 @@ async fn a_look_after_a_broken_subscription_leaves_others_their_places() {
     server.take_looks();
     server.disturb();
     tokio::time::sleep(3 * SECOND).await;
-    let drops_dead = server.take_looks().into_iter().map(|look| look.drops_dead);
-    assert_eq!(drops_dead.take(2).collect::<Vec<_>>(), [false, true]);
+    let removes_dead = server.take_looks().into_iter().map(|look| look.removes_dead);
+    assert_eq!(removes_dead.take(2).collect::<Vec<_>>(), [false, true]);
     holder.release().await.unwrap();
     drop(granted(waiter).await);
 }

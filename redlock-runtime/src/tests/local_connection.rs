@@ -42,7 +42,7 @@ fn on_a_local_connection(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership)
         kind: Kind::Exclusive,
         policy: Policy::DEFAULT,
         skips_busy: false,
-        shutdowns: redlock.engine().shutdowns().begun(),
+        shutdowns_before: redlock.engine().shutdowns().count(),
         is_leader: false,
     };
     let ownership = runtime.block_on(start(redlock.engine(), order)).unwrap();

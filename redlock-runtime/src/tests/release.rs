@@ -238,10 +238,10 @@ async fn a_lock_that_others_compete_for_is_released_outside_of_batches() {
     let first = FencingToken::new(1).unwrap();
     let tokens = FencingTokens { first, last: first };
     let tenure = Tenure::new(Claim { key, owner, expire, kind }, confirmed, tokens);
-    let task = ReleaseTask::new(engine, &tenure, tenure.server_end(), Some(queue.another()));
-    assert!(task.may_join());
+    let task = ReleaseTask::new(engine, &tenure, tenure.server_end(), queue.another());
+    assert!(task.request().may_join());
     queue.state().contend();
-    assert!(!task.may_join());
+    assert!(!task.request().may_join());
 }
 
 /// The server stands still from before the renewal: the lease held to the end of the body, and has

@@ -296,8 +296,8 @@ fn holders_of_another_type_are_left_alone() {
 }
 
 /// How many are ahead of an owner, by its look.
-fn ahead(step: &mut Step, claim: &Claim, drops_dead: bool) -> u32 {
-    let look = Look { ahead: u32::try_from(MANY).unwrap(), drops_dead };
+fn ahead(step: &mut Step, claim: &Claim, removes_dead: bool) -> u32 {
+    let look = Look { ahead: u32::try_from(MANY).unwrap(), removes_dead };
     match step.ask(&simulated::look(claim, 1, look)) {
         Enqueued::Waiting { position, .. } => position.ahead,
         answer => panic!("{answer:?}"),

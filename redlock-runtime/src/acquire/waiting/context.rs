@@ -69,7 +69,7 @@ impl PollerContext {
     /// overtook them would be refused.
     pub(super) async fn let_releases_leave(&self) {
         if self.queue.has_background_release() {
-            // Also behind those that another thread has spawned by now.
+            // Those that another thread has spawned by now are polled before this task as well.
             tokio::task::yield_now().await;
         }
     }
@@ -245,7 +245,7 @@ mod tests {
             min_hold: Duration::ZERO,
             max_renew: None,
             started: engine.clock().now(),
-            shutdowns: Some(0),
+            shutdowns_before: Some(0),
             is_leader: false,
         };
         let (reply, answer) = oneshot::channel();

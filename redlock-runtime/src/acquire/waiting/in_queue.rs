@@ -28,8 +28,9 @@ struct QueueEntry {
     subscription: Subscription,
     /// How many were ahead of it when it was seen last.
     ahead: u32,
-    /// The lock was not handed over before this moment.
-    since: Moment,
+    /// When the last command was sent whose answer showed the owner waiting: a hand-over can only
+    /// be later.
+    not_before: Moment,
     /// A hand-over with a lower fencing token is an old one.
     token_floor: FencingToken,
     /// When to check the entry if no signal comes.
@@ -48,13 +49,13 @@ pub(super) struct InQueue {
 }
 
 /// An owner that is about to enter the queue.
-struct Newcomer {
+struct QueueCandidate {
     claim: Claim,
     reserve: u32,
     subscription: Subscription,
 }
 
-impl Newcomer {
+impl QueueCandidate {
     fn new(poller: &PollerContext, queue: &dyn FifoQueue, terms: Terms) -> Self {
         let owner = Owner::fresh(&poller.engine.client);
         let LocalQueue { key, kind, .. } = poller.local_queue();
@@ -66,19 +67,18 @@ impl Newcomer {
         Self { claim, reserve, subscription }
     }
 
-    fn enqueued(self, since: Moment, position: Position) -> QueueEntry {
+    fn enqueued(self, not_before: Moment, position: Position) -> QueueEntry {
         let Self { claim, reserve, subscription } = self;
         let Position { ahead, token_floor, .. } = position;
-        let (look_at, is_disturbed) = (since, false);
         QueueEntry {
             claim,
             reserve,
             subscription,
             ahead,
-            since,
+            not_before,
             token_floor,
-            look_at,
-            is_disturbed,
+            look_at: not_before,
+            is_disturbed: false,
         }
     }
 }
@@ -94,27 +94,27 @@ impl InQueue {
         telemetry::acquire_sent(terms.template);
         poller.local_queue().count_attempt();
         let within = poller.within();
-        let newcomer = Newcomer::new(poller, queue, terms);
+        let candidate = QueueCandidate::new(poller, queue, terms);
         let engine = Arc::clone(&poller.engine);
         // The time is read before the command leaves: the lock may be handed over at any time after
         // it.
-        let since = poller.now();
-        let answer = queue.enqueue(&newcomer.claim, newcomer.reserve, within);
+        let sent = poller.now();
+        let answer = queue.enqueue(&candidate.claim, candidate.reserve, within);
         match poller.patiently(answer).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
                 poller.local_queue().state().calm();
-                let confirmed = ConfirmedLease { sent: since, lease: newcomer.claim.expire };
-                Some(Tenure::new(newcomer.claim, confirmed, fencing_tokens).alone())
+                let confirmed = ConfirmedLease { sent, lease: candidate.claim.expire };
+                Some(Tenure::new(candidate.claim, confirmed, fencing_tokens).alone())
             }
             Ok(Enqueued::Waiting { holder, position }) => {
-                let entry = newcomer.enqueued(since, position);
+                let entry = candidate.enqueued(sent, position);
                 self.plan_look(poller, entry, holder, position);
                 None
             }
             Ok(Enqueued::Unknown) => None,
             Err(fault) => {
                 if fault.is_unknown {
-                    release::clean_up(&engine, newcomer.claim, true);
+                    release::clean_up(&engine, candidate.claim, true);
                 }
                 self.failed(poller, fault);
                 None
@@ -136,18 +136,18 @@ impl InQueue {
         let within = poller.within();
         let local_holder = LocalHolder::of(poller.local_queue());
         let sent = poller.now();
-        let look = Look { ahead: entry.ahead, drops_dead: !entry.is_disturbed };
+        let look = Look { ahead: entry.ahead, removes_dead: !entry.is_disturbed };
         match poller.patiently(queue.look(&entry.claim, entry.reserve, look, within)).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
                 local_holder.learn(&engine, poller.local_queue(), None);
                 let confirmed = ConfirmedLease { sent, lease: entry.claim.expire };
                 let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
-                // The hold begins with the attempt, as every hold does that an answer grants.
+                // A hold that an answer grants begins when the command was sent.
                 return Ok(Some(tenure.handed_over(sent, poller.callers())));
             }
             Ok(Enqueued::Waiting { holder, position }) => {
                 local_holder.learn(&engine, poller.local_queue(), holder.as_deref());
-                (entry.since, entry.token_floor) = (sent, position.token_floor);
+                (entry.not_before, entry.token_floor) = (sent, position.token_floor);
                 entry.is_disturbed = false;
                 self.plan_look(poller, entry, holder, position);
             }
@@ -161,7 +161,7 @@ impl InQueue {
             Err(fault) => {
                 let pause = poller.failed(fault);
                 entry.look_at = poller.now().plus(pause);
-                self.enter(poller, entry);
+                self.keep_entry(poller, entry);
             }
         }
         Ok(None)
@@ -207,10 +207,11 @@ impl InQueue {
             backoff::unsignalled(poller.observed.hold_age(now), free_in, ahead, fastrand::f64())
         };
         (entry.ahead, entry.look_at) = (ahead, now.plus(pause));
-        self.enter(poller, entry);
+        self.keep_entry(poller, entry);
     }
 
-    fn enter(&mut self, poller: &PollerContext, entry: QueueEntry) {
+    /// Keeps the entry. Other processes compete for the lock.
+    fn keep_entry(&mut self, poller: &PollerContext, entry: QueueEntry) {
         poller.engine.queue_allowed();
         self.denial.allowed();
         poller.local_queue().state().contend();
@@ -224,7 +225,7 @@ impl InQueue {
     }
 
     /// Notes that the server refuses to let us queue, if the fault says so: then this poller makes
-    /// attempts, and its callers do not get the fault. Returns whether it does.
+    /// attempts, and its callers do not get the fault. Returns whether the fault is such a refusal.
     fn note_denial(&mut self, poller: &PollerContext, fault: &Fault) -> bool {
         let denial = QueueDenial::of(fault);
         match denial {
@@ -235,7 +236,7 @@ impl InQueue {
         denial.is_some()
     }
 
-    /// The lock was handed over after `entry.since`: the lease is counted from there.
+    /// The lock was handed over after `entry.not_before`: the lease is counted from there.
     fn handed_over(
         poller: &PollerContext,
         entry: QueueEntry,
@@ -243,7 +244,7 @@ impl InQueue {
         lease: Duration,
     ) -> Tenure {
         let lease = lease.min(entry.claim.expire);
-        let confirmed = ConfirmedLease { sent: entry.since, lease };
+        let confirmed = ConfirmedLease { sent: entry.not_before, lease };
         let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
         let tenure = tenure.signalled(poller.now(), poller.callers());
         let is_certain = poller.engine.fifo_queue().is_none_or(FifoQueue::is_signal_certain);
@@ -257,8 +258,8 @@ impl Strategy for InQueue {
     }
 
     async fn ask(&mut self, poller: &mut PollerContext, terms: Terms) -> Option<Tenure> {
-        // A poller that has lost its entry makes a new attempt in the same turn: it may be its last
-        // one.
+        // A poller that has lost its entry makes a new attempt in the same turn: the `wait` of its
+        // callers may end before another turn.
         if self.is_queued()
             && let Ok(granted) = self.look(poller).await
         {
@@ -313,7 +314,7 @@ impl Strategy for InQueue {
             QueueSignal::HandedOver { .. } | QueueSignal::Disturbed => {
                 entry.look_at = Moment::ZERO;
                 entry.is_disturbed = true;
-                self.enter(poller, entry);
+                self.keep_entry(poller, entry);
                 None
             }
         }
@@ -326,13 +327,13 @@ impl Strategy for InQueue {
         if terms.is_some() && tenure.pass_for_claim(poller.now()) {
             return Some(tenure);
         }
-        // A queued entry is handed the lock when it is released; without one, the poller rotates
-        // the queue.
+        // If the poller has an entry, it releases the lock, which the server hands to the queue. If
+        // it has none, it rotates the queue.
         let queue = engine.fifo_queue().filter(|_| self.entry.is_none());
         let (Some(queue), Some(terms)) = (queue, terms) else {
             return self.attempts.give_way(poller, tenure).await;
         };
-        let next = Newcomer::new(poller, queue, terms);
+        let next = QueueCandidate::new(poller, queue, terms);
         let within = poller.within();
         let sent = poller.now();
         let tokens = tenure.drawn();
@@ -354,9 +355,9 @@ impl Strategy for InQueue {
                 let entry = next.enqueued(sent, position);
                 self.plan_look(poller, entry, holder, position);
             }
-            // The lease ended during the last moments of its last holder, or the client library has
-            // sent the command again by itself: then its first run has put the next owner into the
-            // queue. The poller starts again.
+            // Either the lease ended just before the command, or the client library has sent the
+            // command twice. In the second case its first run has enqueued `next`, so `next` leaves
+            // the queue. The poller starts again.
             Ok(Rotated::Lost(_)) => {
                 release::leave(&engine, next.claim, None);
                 self.attempts.ask_again_at(Moment::ZERO);
@@ -365,7 +366,8 @@ impl Strategy for InQueue {
                 if fault.is_unknown {
                     release::clean_up(&engine, next.claim, true);
                 }
-                // The script makes the lease longer before anything else, also where it fails then.
+                // The script makes the lease longer first: it may be longer even if the script
+                // failed after that.
                 tenure.note_unanswered(sent);
                 release::free(&engine, &poller.queue, &tenure);
                 self.failed(poller, fault);

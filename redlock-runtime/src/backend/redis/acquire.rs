@@ -17,15 +17,15 @@ impl<S: Source> Route<S> {
         self.check_undone(claim, false)?;
         let deadline = Deadline::after(within);
         let own = self.replica_connection(&deadline).await?;
-        let connection = own.as_deref().unwrap_or(&self.calls);
+        let connection = own.as_deref().unwrap_or(&self.connection);
         let (mut call, decode) = by_kind::acquire(claim);
         // Set in place: a second call would be a part of this future.
         call.replicas = self.core.min_replicas().map(|some| some.answering(deadline.left()));
         let undo = |loan| self.core.undo(self.home.as_ref(), loan, claim, false);
         let answer =
             send_script(&self.core.health, connection, &call, &deadline, decode, undo).await?;
-        self.core.heard_time(answer.found.micros, answer.sent);
-        let mut acquired = answer.found.found;
+        self.core.heard_time(answer.reply.micros, answer.sent);
+        let mut acquired = answer.reply.found;
         let (Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) = &mut acquired;
         // Changed in place: a second `Acquired` would make this future larger.
         *was_cut = answer.was_cut;

@@ -12,12 +12,12 @@ use crate::clock::Moment;
 
 impl<S: Source> Departures for Route<S> {
     fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
-        let batches = self.calls.inspect(Batching::batches).flatten()?;
+        let batches = self.connection.inspect(Batching::batches).flatten()?;
         Some(batches.next_departure())
     }
 
     fn has_room(&self, may_join: bool) -> bool {
-        self.calls.inspect(|connection| connection.has_room(may_join)).unwrap_or(false)
+        self.connection.inspect(|connection| connection.has_room(may_join)).unwrap_or(false)
     }
 
     fn join<'a>(
@@ -28,8 +28,9 @@ impl<S: Source> Departures for Route<S> {
     ) -> Option<Reply<'a, Found>> {
         let core = &self.core;
         let part = exclusive::release::part(release)?;
-        let mut loan = self.calls.at_hand().filter(|_| !core.release_keys_denial.lasts(|| now))?;
-        if self.calls.forget_if_ended(&mut loan, now) {
+        let mut loan =
+            self.connection.at_hand().filter(|_| !core.release_keys_denial.lasts(|| now))?;
+        if self.connection.forget_if_ended(&mut loan, now) {
             core.health.broke();
             return None;
         }
@@ -68,13 +69,13 @@ impl<S: Source> Route<S> {
                 self.core.health.broke();
             }
             if why.discard {
-                self.calls.discard(loan);
+                self.connection.discard(loan);
             }
             MayHaveRun(was_cut || why.may_have_run())
         })?;
         let Some(found) = exclusive::release::decode(&value) else {
             // The next reply on this connection may be just as wrong.
-            self.calls.discard(loan);
+            self.connection.discard(loan);
             return Err(MayHaveRun(true));
         };
         if loan.is_superseded() {

@@ -24,9 +24,9 @@ impl<S: Source> Route<S> {
         };
         let decode = shared::downgrade::decode;
         let answer = send_script(&core.health, connection, &call, deadline, decode, undo).await?;
-        core.heard_time(answer.found.micros, answer.sent);
+        core.heard_time(answer.reply.micros, answer.sent);
         // A first try that lands after this answer takes no lock: `held` has none any more.
-        match (answer.found.found, self.shortage(replicas, answer.confirmed)) {
+        match (answer.reply.found, self.shortage(replicas, answer.confirmed)) {
             // The master has a reader now, but too few replicas have it: it is given back.
             (Downgraded::Granted(_), Some((error, is_final))) => {
                 answer.loan.into_iter().for_each(undo);
@@ -51,7 +51,7 @@ impl<S: Source> Downgrade for Route<S> {
         Box::pin(async move {
             let deadline = Deadline::after(within);
             let own = self.replica_connection(&deadline).await?;
-            let connection = own.as_deref().unwrap_or(&self.calls);
+            let connection = own.as_deref().unwrap_or(&self.connection);
             Ok(self.downgrade_over(connection, held, next, &deadline).await?)
         })
     }

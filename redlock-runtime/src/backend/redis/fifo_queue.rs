@@ -77,16 +77,16 @@ impl<S: Source> FifoQueue for Route<S> {
             };
             let decode = exclusive::rotate::decode;
             let rotated =
-                send_script(&core.health, &self.calls, &call, &deadline, decode, undo).await;
+                send_script(&core.health, &self.connection, &call, &deadline, decode, undo).await;
             if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
                 core.registry.gave_up(next);
             }
             let answer = rotated?;
-            if !matches!(answer.found.found, Rotated::Kept(_)) {
+            if !matches!(answer.reply.found, Rotated::Kept(_)) {
                 core.registry.note_served(held);
             }
-            core.heard_time(answer.found.micros, answer.sent);
-            Ok(match answer.found.found {
+            core.heard_time(answer.reply.micros, answer.sent);
+            Ok(match answer.reply.found {
                 Rotated::Passed { holder, position } => {
                     core.handovers.look_again(&held.key, &held.owner, CLAIM_WINDOW);
                     let position = with_signals(self, holder.as_deref(), position);
@@ -107,9 +107,10 @@ async fn send<S: Source>(
 ) -> Result<Enqueued, Fault> {
     let (core, decode) = (&route.core, exclusive::enqueue::decode);
     let deadline = Deadline::after(within);
-    let answer = send_script(&core.health, &route.calls, call, &deadline, decode, undo).await?;
-    core.heard_time(answer.found.micros, answer.sent);
-    Ok(match answer.found.found {
+    let answer =
+        send_script(&core.health, &route.connection, call, &deadline, decode, undo).await?;
+    core.heard_time(answer.reply.micros, answer.sent);
+    Ok(match answer.reply.found {
         Enqueued::Waiting { holder, position } => {
             let position = with_signals(route, holder.as_deref(), position);
             Enqueued::Waiting { holder, position }

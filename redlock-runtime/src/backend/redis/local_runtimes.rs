@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::connection::Source;
 use super::route::Route;
 use crate::mutex::Mutex;
+use crate::process::{self, ProcessId};
 
 /// After how many commands over the background thread a runtime gets a connection. A runtime that
 /// ends after a few commands is not worth one.
@@ -56,7 +57,7 @@ impl<S: Source> LocalRuntimes<S> {
     pub(super) fn route_of(&self, here: &Handle, background: &Route<S>) -> Option<Arc<Route<S>>> {
         let states = self.states.lock();
         match states.get(&here.id()) {
-            Some(RuntimeState::Open { route, .. }) if route.calls.is_connected() => {
+            Some(RuntimeState::Open { route, .. }) if route.connection.is_connected() => {
                 Some(Arc::clone(route))
             }
             _ => {
@@ -77,7 +78,9 @@ impl<S: Source> LocalRuntimes<S> {
     ) {
         let (route, calls_before) = match states.entry(here.id()) {
             Entry::Occupied(mut state) => match state.get_mut() {
-                RuntimeState::Open { route, calls_before, .. } if route.calls.fell_silent() => {
+                RuntimeState::Open { route, calls_before, .. }
+                    if route.connection.fell_silent() =>
+                {
                     let more = calls_before.saturating_mul(CALLS_AFTER_SILENCE);
                     let calls_before = more.min(MOST_CALLS_BEFORE);
                     state.insert(RuntimeState::Wanted { calls: 1, calls_before });
@@ -94,7 +97,7 @@ impl<S: Source> LocalRuntimes<S> {
                 }
                 // The connection of the background thread shows whether the server refuses this
                 // client.
-                RuntimeState::Wanted { .. } if !background.calls.is_connected() => return,
+                RuntimeState::Wanted { .. } if !background.connection.is_connected() => return,
                 RuntimeState::Wanted { calls_before, .. } => {
                     let calls_before = *calls_before;
                     state.insert(RuntimeState::Opening);
@@ -114,7 +117,8 @@ impl<S: Source> LocalRuntimes<S> {
 
     fn connect_on(&self, route: Arc<Route<S>>, home: &Handle, calls_before: u32) {
         let states = Arc::downgrade(&self.states);
-        let opening = Opening { states, id: home.id(), calls_before, has_entry: true };
+        let (id, process) = (home.id(), process::id());
+        let opening = Opening { states, id, calls_before, has_entry: true, process };
         home.spawn(opening.stay(route, self.over.clone()));
     }
 }
@@ -134,6 +138,7 @@ struct Opening<S: Source> {
     id: runtime::Id,
     calls_before: u32,
     has_entry: bool,
+    process: ProcessId,
 }
 
 impl<S: Source> Opening<S> {
@@ -142,7 +147,7 @@ impl<S: Source> Opening<S> {
         let end = over.child_token();
         // Without I/O or time a connect panics: it runs in a task of its own, so the panic does no
         // harm.
-        let state = match route.calls.make().await {
+        let state = match route.connection.make().await {
             Some(Ok(_)) => {
                 let kept = end.clone().drop_guard();
                 RuntimeState::Open { route, calls_before: self.calls_before, _end: kept }
@@ -160,7 +165,11 @@ impl<S: Source> Opening<S> {
 
 impl<S: Source> Drop for Opening<S> {
     fn drop(&mut self) {
-        if let Some(states) = self.states.upgrade().filter(|_| self.has_entry) {
+        // In the child of a fork, another thread of the parent may hold the mutex.
+        if !self.has_entry || self.process != process::id() {
+            return;
+        }
+        if let Some(states) = self.states.upgrade() {
             let state = states.lock().remove(&self.id);
             drop(state);
         }

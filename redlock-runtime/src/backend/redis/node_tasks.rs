@@ -69,10 +69,10 @@ async fn follow<S: Source>(core: &NodeCore<S>) {
 
 /// Nudges each lock that was handed over to a process that may be dead: `nudge.lua` hands the lock
 /// to the next process if it is free.
-async fn nudge_overdue<S: Source>(Route { core, calls, .. }: &Route<S>) {
+async fn nudge_overdue<S: Source>(Route { core, connection, .. }: &Route<S>) {
     loop {
         for (key, owner) in core.handovers.overdue().await {
-            let free_soon = nudge(core, calls, &key, &owner).await;
+            let free_soon = nudge(core, connection, &key, &owner).await;
             if let Some(free_in) = free_soon {
                 core.handovers.look_again(&key, &owner, free_in);
             }
@@ -85,15 +85,15 @@ async fn nudge_overdue<S: Source>(Route { core, calls, .. }: &Route<S>) {
 /// not claimed it yet. `owner` is any owner of this client.
 async fn nudge<S: Source>(
     core: &NodeCore<S>,
-    calls: &SharedConnection<S>,
+    connection: &SharedConnection<S>,
     key: &LockKey,
     owner: &Owner,
 ) -> Option<Duration> {
     let (call, decode) = (exclusive::nudge::call(key, owner), exclusive::nudge::decode);
     let deadline = Deadline::after(REPLY);
     // Waiters check by themselves if this fails.
-    let nudged = send_script(&core.health, calls, &call, &deadline, decode, no_undo).await.ok()?;
-    let (free_in, waiting) = nudged.found;
+    let sent = send_script(&core.health, connection, &call, &deadline, decode, no_undo);
+    let (free_in, waiting) = sent.await.ok()?.reply;
     // Whoever has claimed the lock has a full lease. One that ends within the claim window may be
     // that of the hand-over.
     free_in.filter(|free_in| waiting > 0 && *free_in <= CLAIM_WINDOW)

@@ -41,10 +41,11 @@ impl<S: Source> QuorumMember for RedisNode<S> {
         within: Duration,
     ) -> Reply<'a, Option<String>> {
         Box::pin(async move {
-            let (core, calls, begun) = (&self.route.core, &self.route.calls, CLOCK.now());
+            let (core, connection) = (&self.route.core, &self.route.connection);
+            let begun = CLOCK.now();
             let fault = |failure| Fault::from(core.health.failed(failure, begun));
             let deadline = Deadline::after(within);
-            let mut loan = connect(&core.name, calls, &deadline).await.map_err(fault)?;
+            let mut loan = connect(&core.name, connection, &deadline).await.map_err(fault)?;
             // The offer was made before this connection, which may have met another process.
             if let Some(run_id) = offer.as_ref().and_then(|offer| offer.run_id.as_deref()) {
                 let met = loan.connection.met().run_id.as_deref();
@@ -68,12 +69,12 @@ impl<S: Source> QuorumMember for RedisNode<S> {
                         core.health.broke();
                     }
                     if why.discard {
-                        calls.discard(&loan);
+                        connection.discard(&loan);
                     }
                     Err(fault(Failure::new(why.error, false, why.is_final)))
                 }
                 Err(_) => {
-                    calls.gave_no_answer(&loan, sent, key);
+                    connection.gave_no_answer(&loan, sent, key);
                     Err(fault(no_reply(&core.name, "no reply", within, false)))
                 }
             }

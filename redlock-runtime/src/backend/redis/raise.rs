@@ -18,16 +18,16 @@ impl<S: Source> Route<S> {
     ) -> Result<Found, Fault> {
         let (mut call, deadline) = (by_kind::raise(claim, fencing_token), Deadline::after(within));
         let own = self.replica_connection(&deadline).await?;
-        let connection = own.as_deref().unwrap_or(&self.calls);
+        let connection = own.as_deref().unwrap_or(&self.connection);
         let replicas = self.core.min_replicas().map(|some| some.answering(deadline.left()));
         call.replicas = replicas;
         let (health, decode) = (&self.core.health, exclusive::raise::decode);
         let answer = send_script(health, connection, &call, &deadline, decode, no_undo).await?;
         match self.shortage(replicas, answer.confirmed) {
-            Some((error, is_final)) if answer.found == Found::Ours => {
+            Some((error, is_final)) if answer.reply == Found::Ours => {
                 Err(Failure::new(error, true, is_final).into())
             }
-            _ => Ok(answer.found),
+            _ => Ok(answer.reply),
         }
     }
 }

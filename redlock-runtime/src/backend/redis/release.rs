@@ -35,8 +35,8 @@ impl<S: Source> Route<S> {
         }
     }
 
-    /// Releases a lock, or leaves its queue, over `calls`. `may_have_run`: an earlier try may have
-    /// been carried out.
+    /// Releases a lock, or leaves its queue, over `connection`. `may_have_run`: an earlier try may
+    /// have been carried out.
     pub(super) async fn release_over(
         &self,
         release: &Release<'_>,
@@ -50,7 +50,7 @@ impl<S: Source> Route<S> {
             let only_at = release.only_at.cloned();
             let call = ScriptCall { only_at, ..by_kind::release(*release, has_queue) };
             let (health, decode) = (&core.health, exclusive::release::decode);
-            match send_script(health, &self.calls, &call, &deadline, decode, no_undo).await {
+            match send_script(health, &self.connection, &call, &deadline, decode, no_undo).await {
                 Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
                     has_queue = false;
                     refused = Some((failure.error.kind(), failure.is_unknown));
@@ -69,7 +69,7 @@ impl<S: Source> Route<S> {
             _ => {}
         }
         let was_cut = answer.was_cut || may_have_run;
-        Ok(self.conclude_release(*release, answer.found, was_cut))
+        Ok(self.conclude_release(*release, answer.reply, was_cut))
     }
 
     /// What a release means for its owner; has the watchdog look again where a waiter was handed

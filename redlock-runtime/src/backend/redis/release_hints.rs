@@ -29,8 +29,9 @@ impl<S: Source> ReleaseHints for Route<S> {
             let call = exclusive::release_hint::call(claim, channel);
             let decode = exclusive::release_hint::decode;
             let answer =
-                send_script(&core.health, &self.calls, &call, &deadline, decode, no_undo).await?;
-            match answer.found {
+                send_script(&core.health, &self.connection, &call, &deadline, decode, no_undo)
+                    .await?;
+            match answer.reply {
                 HintReply::Free => on_release(),
                 HintReply::Once => {}
                 HintReply::Stays => return Ok(registration.staying()),

@@ -32,7 +32,7 @@ impl<S: Source> Route<S> {
         let mut answer =
             send_script(&core.health, &core.renewals, &call, &deadline, decode, no_undo).await?;
         let mut is_loss_believed = true;
-        let is_lost = answer.found.found.iter().any(|found| found.loss().is_some());
+        let is_lost = answer.reply.found.iter().any(|found| found.loss().is_some());
         // After a failover, commands may go to another server than renewals. That a lock is lost is
         // not believed of an older connection before a new one says so, too. If it cannot be made
         // in time, the next renewal finds it.
@@ -48,7 +48,7 @@ impl<S: Source> Route<S> {
                 _ => is_loss_believed = false,
             }
         }
-        core.heard_time(answer.found.micros, answer.sent);
+        core.heard_time(answer.reply.micros, answer.sent);
         let shortage = self.shortage(replicas, answer.confirmed);
         if let Some((error, _)) = &shortage {
             tell!(debug, %error, "renewals were not replicated, they are tried again");
@@ -58,7 +58,7 @@ impl<S: Source> Route<S> {
             Some(_) => is_loss_believed.then_some(found),
             None => (shortage.is_none() || found != Found::Ours).then_some(found),
         };
-        Ok(answer.found.found.into_iter().map(relied_on).collect())
+        Ok(answer.reply.found.into_iter().map(relied_on).collect())
     }
 
     /// Renews all of them with one call, or two.

@@ -18,7 +18,7 @@ use crate::fencing::FencingToken;
 /// caller's own runtime.
 pub(crate) struct Route<S: Source> {
     pub(crate) core: Arc<NodeCore<S>>,
-    pub(crate) calls: Arc<SharedConnection<S>>,
+    pub(crate) connection: Arc<SharedConnection<S>>,
     /// `Some`: a local connection, and the caller's runtime on which it lives. `None`: the node's
     /// own connection, whose commands are polled on the background thread.
     pub(crate) home: Option<Handle>,
@@ -26,8 +26,8 @@ pub(crate) struct Route<S: Source> {
 
 impl<S: Source> Clone for Route<S> {
     fn clone(&self) -> Self {
-        let (core, calls) = (Arc::clone(&self.core), Arc::clone(&self.calls));
-        Self { core, calls, home: self.home.clone() }
+        let (core, connection) = (Arc::clone(&self.core), Arc::clone(&self.connection));
+        Self { core, connection, home: self.home.clone() }
     }
 }
 
@@ -39,14 +39,14 @@ impl<S: Source> fmt::Debug for Route<S> {
 
 impl<S: Source> Route<S> {
     pub(crate) fn new(core: NodeCore<S>) -> Self {
-        let calls = Arc::new(SharedConnection::new(Arc::clone(&core.source)));
-        Self { core: Arc::new(core), calls, home: None }
+        let connection = Arc::new(SharedConnection::new(Arc::clone(&core.source)));
+        Self { core: Arc::new(core), connection, home: None }
     }
 
     /// The same server, over a connection of the runtime `home`.
     pub(crate) fn on(&self, home: &Handle) -> Self {
-        let calls = Arc::new(self.calls.on(home.clone()));
-        Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()) }
+        let connection = Arc::new(self.connection.on(home.clone()));
+        Self { core: Arc::clone(&self.core), connection, home: Some(home.clone()) }
     }
 }
 

@@ -31,7 +31,8 @@ impl<S: Source> AcquireAll for Route<S> {
             };
             let decode = |value: &Value| exclusive::acquire_all::decode(value, claims.len());
             let deadline = Deadline::after(within);
-            let sent = send_script(&core.health, &self.calls, &call, &deadline, decode, undo).await;
+            let sent =
+                send_script(&core.health, &self.connection, &call, &deadline, decode, undo).await;
             let answer = sent.inspect_err(|failure| {
                 // A stricter user may not know this script.
                 if failure.error.kind() == NodeErrorKind::NoPermission {
@@ -39,10 +40,10 @@ impl<S: Source> AcquireAll for Route<S> {
                 }
                 self.note_refused(&failure.error);
             })?;
-            core.heard_time(answer.found.micros, answer.sent);
+            core.heard_time(answer.reply.micros, answer.sent);
             core.all_denial.allowed();
             self.note_together(claims.iter());
-            let mut found = answer.found.found;
+            let mut found = answer.reply.found;
             let (AllAcquired::Granted { was_cut, .. } | AllAcquired::Refused { was_cut, .. }) =
                 &mut found;
             *was_cut = answer.was_cut;
@@ -71,11 +72,11 @@ impl<S: Source> ReleaseAll for Route<S> {
             let call = exclusive::release_all::call(releases);
             let decode = |value: &Value| exclusive::release_all::decode(value, releases.len());
             let health = &core.health;
-            match send_script(health, &self.calls, &call, &deadline, decode, no_undo).await {
+            match send_script(health, &self.connection, &call, &deadline, decode, no_undo).await {
                 Ok(answer) => {
                     self.note_together(releases.iter().map(|release| release.claim));
                     core.release_all_denial.allowed();
-                    let each = releases.iter().zip(answer.found);
+                    let each = releases.iter().zip(answer.reply);
                     each.map(|(one, found)| Ok(self.conclude_release(*one, found, answer.was_cut)))
                         .collect()
                 }

@@ -17,7 +17,8 @@ impl<S: Source> Route<S> {
         let verdict = tokio::time::timeout_at(end, async {
             // Both connect before their first use: the renewal of a short lease has no time to
             // connect.
-            let (loan, renewals) = tokio::join!(self.calls.borrow(), self.core.renewals.borrow());
+            let (loan, renewals) =
+                tokio::join!(self.connection.borrow(), self.core.renewals.borrow());
             let mut loan = loan?;
             let core = &self.core;
             // With a restart guard, each connection identifies the server itself.
@@ -33,7 +34,7 @@ impl<S: Source> Route<S> {
                 startup_check::probe::<S>(&core.name, loan.connection.inner(), &met).await;
             renewals?;
             if verdict.is_err() {
-                self.calls.discard(&loan);
+                self.connection.discard(&loan);
             }
             verdict
         });
@@ -49,7 +50,7 @@ impl<S: Source> Route<S> {
                 Failure::new(why.error, false, is_final)
             }
             Err(_) => {
-                if self.calls.is_connected() {
+                if self.connection.is_connected() {
                     no_reply(&self.core.name, "no reply", within, false)
                 } else {
                     no_connection(&self.core.name, within)

@@ -7,26 +7,27 @@ use super::{HoldLink, ReentrantCall, Relation, innermost};
 use crate::hold::{Hold, Turn, Turns};
 
 impl HoldLink {
-    /// A link to `hold` for a body that the current task polls. It belongs to the call of `origin`,
-    /// or to the innermost call of the task inside of `hold` if that is the same or a deeper one.
+    /// Links a body that the current task polls to `hold`. The link belongs to the call of
+    /// `origin`; if the task is in that call already, or deeper inside of it, to the innermost such
+    /// call.
     pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<Self>>) -> Arc<Self> {
         let innermost = innermost(|link| link.hold.id == hold.id);
-        let has_entered =
+        let is_inside =
             |origin: &&Arc<Self>| innermost.as_ref().is_some_and(|link| link.is_inside(origin));
-        let origin = origin.map(|origin| origin.under_way().0);
-        let origin = origin.filter(|origin| !has_entered(origin));
-        let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::same_call);
+        let origin = origin.map(|origin| origin.nearest_under_way().0);
+        let origin = origin.filter(|origin| !is_inside(origin));
+        let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::relation);
         Arc::new(Self { hold, call })
     }
 
     /// The call to which this link belongs. It refers to the first link of that call: links to
     /// links would grow with each task to which a lease is passed.
-    fn same_call(self: &Arc<Self>) -> Relation {
-        Relation::Of(Arc::clone(self.base()))
+    fn relation(self: &Arc<Self>) -> Relation {
+        Relation::Of(Arc::clone(self.first_link()))
     }
 
     /// The link that its call began with.
-    fn base(self: &Arc<Self>) -> &Arc<Self> {
+    fn first_link(self: &Arc<Self>) -> &Arc<Self> {
         match &self.call {
             Relation::Of(link) => link,
             Relation::First | Relation::Reentry(_) => self,
@@ -45,6 +46,7 @@ impl HoldLink {
         self.reentry().map_or(0, |call| call.depth)
     }
 
+    /// All links of a call share its turns.
     fn is_same_call(&self, other: &Self) -> bool {
         std::ptr::eq(self.children(), other.children())
     }
@@ -54,9 +56,9 @@ impl HoldLink {
         std::iter::successors(Some(self), |link| link.reentry()?.parent.as_ref())
     }
 
-    /// The innermost of this call and those around it that is under way, and its turn. The call
-    /// that took the lock needs none.
-    pub(super) fn under_way(self: &Arc<Self>) -> (&Arc<Self>, Option<Arc<Turn>>) {
+    /// From this call outwards, the first one that is not over, and its turn. The call that took
+    /// the lock needs none.
+    pub(super) fn nearest_under_way(self: &Arc<Self>) -> (&Arc<Self>, Option<Arc<Turn>>) {
         let mut link = self;
         while let Some(call) = link.reentry() {
             if let Some(turn) = call.turn() {
@@ -86,7 +88,7 @@ impl ReentrantCall {
     /// A call inside of that of `parent`.
     pub(super) fn inside(parent: &Arc<HoldLink>, turn: &Arc<Turn>) -> Self {
         Self {
-            parent: Some(Arc::clone(parent.base())),
+            parent: Some(Arc::clone(parent.first_link())),
             depth: parent.depth() + 1,
             children: Turns::default(),
             turn: Arc::downgrade(turn),
@@ -94,7 +96,7 @@ impl ReentrantCall {
         }
     }
 
-    /// Its turn. `None`: the call is over, also while calls inside of it go on.
+    /// Its turn. `None`: the call is over, even if calls inside of it go on.
     fn turn(&self) -> Option<Arc<Turn>> {
         if self.is_over.load(Ordering::Acquire) { None } else { self.turn.upgrade() }
     }
@@ -130,7 +132,7 @@ mod tests {
             let mut call =
                 Reenterable { parent: Arc::clone(&first), turn: None }.enter_now().unwrap();
             for _ in 0..100_000 {
-                let (parent, turn) = call.link().under_way();
+                let (parent, turn) = call.link().nearest_under_way();
                 let inside = Reenterable { parent: Arc::clone(parent), turn }.enter_now().unwrap();
                 assert!(
                     inside.link().is_inside(call.link()) && !call.link().is_inside(inside.link())

@@ -58,7 +58,7 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Reenterable> {
     if !is_only_hold && matches!(link.hold.check(), Err(LockError::Lost { .. })) {
         return find(client, name);
     }
-    let (parent, turn) = link.under_way();
+    let (parent, turn) = link.nearest_under_way();
     Some(Reenterable { parent: Arc::clone(parent), turn })
 }
 

@@ -10,9 +10,10 @@ use crate::key::LockKey;
 use crate::options::Wait;
 
 impl LockRequest {
-    /// The request as one that began after `shutdowns` of them, and waits for as long as it takes.
-    pub(in crate::client) fn of_candidate(self, shutdowns: u64) -> Self {
-        Self { campaign: Some(shutdowns), ..self.wait(Wait::Forever) }
+    /// The request of a campaign that began after `shutdowns_before` shutdowns, which waits for as
+    /// long as it takes.
+    pub(in crate::client) fn of_candidate(self, shutdowns_before: u64) -> Self {
+        Self { campaign: Some(shutdowns_before), ..self.wait(Wait::Forever) }
     }
 
     /// Finds the mistakes that every attempt would meet.

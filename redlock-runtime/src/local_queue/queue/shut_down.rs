@@ -17,7 +17,7 @@ impl LocalQueues {
         let queues: Vec<_> = self.queues.lock().values().map(Arc::clone).collect();
         for queue in queues {
             let shutdowns = &self.shutdowns;
-            let is_refused = |waiter: &Waiter| shutdowns.refuse(waiter.terms.shutdowns);
+            let is_refused = |waiter: &Waiter| shutdowns.refuse(waiter.terms.shutdowns_before);
             let waiters = queue.state().waiters.take_all(is_refused);
             for waiter in waiters {
                 waiter.answer(Err(queue.shutting_down()));

@@ -25,7 +25,7 @@ const TERMS: Terms = Terms {
     min_hold: Duration::ZERO,
     max_renew: None,
     started: Moment::ZERO,
-    shutdowns: Some(0),
+    shutdowns_before: Some(0),
     is_leader: false,
 };
 

@@ -16,9 +16,9 @@ use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
 
 /// Runs one script until the deadline. A connection that ended while it was not used is replaced
-/// before. If it breaks under the call, it is replaced and the call is repeated, unless
-/// `may_repeat` is false. When the script may still be carried out and its answer is lost, also
-/// because this future was dropped, `on_abandoned` gets its connection.
+/// before. If it breaks under the call, the call is repeated over another one, where `repetition`
+/// allows that. When the script may still be carried out and its answer is lost, also because this
+/// future was dropped, `on_abandoned` gets its connection.
 pub(crate) async fn send_script<S: Source, T>(
     health: &OutageLog,
     connection: &SharedConnection<S>,
@@ -52,7 +52,7 @@ pub(crate) async fn send_script<S: Source, T>(
             Ok(Ok(_)) if sending.loan.is_superseded() => break superseded(node),
             Ok(Ok((value, confirmed))) => {
                 sending.loan.heard();
-                let Some(found) = decode(&value) else {
+                let Some(reply) = decode(&value) else {
                     // The next reply on this connection may be just as wrong.
                     connection.failed(&sending.loan, &call.key());
                     break nonsense(node, &value);
@@ -60,10 +60,10 @@ pub(crate) async fn send_script<S: Source, T>(
                 sending.is_over = true;
                 health.heard();
                 let loan = call.replicas.map(|_| sending.loan.clone());
-                return Ok(ScriptAnswer { found, was_cut, sent, confirmed, loan });
+                return Ok(ScriptAnswer { reply, was_cut, sent, confirmed, loan });
             }
             Ok(Err(error)) => {
-                let (why, loan) = (diagnose(health.node(), &error), &sending.loan);
+                let (why, loan) = (diagnose(node, &error), &sending.loan);
                 // Over a connection that is still there, a clean-up follows the command. Behind a
                 // proxy, whose own connection may be another one, the repeated clean-ups find what
                 // lands late.
@@ -107,7 +107,7 @@ impl<C: Clone, F: Fn(Loan<C>)> Drop for Sending<'_, C, F> {
 
 /// The answer to a script.
 pub(crate) struct ScriptAnswer<T, C> {
-    pub(crate) found: T,
+    pub(crate) reply: T,
     /// The connection of an earlier try broke, or that try was answered with an error that proves
     /// nothing: it may have been carried out, or may still arrive.
     pub(crate) was_cut: bool,

@@ -178,7 +178,7 @@ const HIDDEN: &str = "***";
 /// The URL as a message may show it: scheme, host, port and database. Any other part may be a
 /// password or a piece of one, even if the URL cannot be parsed. So this hides the text before an
 /// `@`, a query, a port or a database that is not a number, and all of a text that does not begin
-/// like a URL of Redis. An `@` behind a `?` may stand before the host, or in a parameter.
+/// like a URL of Redis. An `@` after a `?` may stand before the host, or in a parameter.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let scheme = &*scheme.to_ascii_lowercase();

@@ -74,7 +74,7 @@ impl<C> Loan<C> {
         among.keep(&self.silence.kept)
     }
 
-    /// Do its replies no longer count, as another server took the place of the one behind it?
+    /// Do its replies no longer count, as another server took the place of the one that it led to?
     pub(crate) fn is_superseded(&self) -> bool {
         self.connection.met().superseded.is_set()
     }

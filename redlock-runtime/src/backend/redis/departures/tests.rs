@@ -15,7 +15,7 @@ async fn found<const N: usize>(answers: [&'static str; N]) -> Result<Found, Faul
     let core = NodeCore::new("n".to_owned(), server.clone(), NodeOptions::default());
     core.identity.denied();
     let route = Route::new(core).on(&Handle::current());
-    let loan = route.calls.borrow().await.unwrap();
+    let loan = route.connection.borrow().await.unwrap();
     let _others = vec![loan; 9];
     let claim = Claim {
         key: LockKey::new("lock:", "a").unwrap(),

@@ -198,13 +198,13 @@ async fn a_connect_that_began_before_the_latest_connection_proves_no_loss() {
     let route = Route::new(NodeCore::new("n".to_owned(), gone, NodeOptions::default()));
     let renew = async |seconds| route.renew(&claims, Duration::from_secs(seconds)).await;
     assert!(route.core.renewals.borrow().await.is_ok());
-    let calls = route.calls.borrow().await.unwrap();
+    let calls = route.connection.borrow().await.unwrap();
     is_slow.store(true, Ordering::Relaxed);
     assert_eq!(renew(1).await.unwrap(), [None], "no other connection has said so yet");
     // A failover: callers connect anew, while that connect is under way.
     is_slow.store(false, Ordering::Relaxed);
-    route.calls.discard(&calls);
-    assert!(route.calls.borrow().await.is_ok());
+    route.connection.discard(&calls);
+    assert!(route.connection.borrow().await.is_ok());
     assert_eq!(renew(60).await.unwrap(), [None]);
     assert_eq!(renew(60).await.unwrap(), [Some(Found::Gone)], "over one that began later");
 }

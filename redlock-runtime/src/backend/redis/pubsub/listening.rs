@@ -99,7 +99,7 @@ impl<S: Source> Listening<'_, S> {
     /// Sends a test message, and waits until it is received.
     async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
         if let Some(key) = mailbox::key_of(&self.route.core.registry.channel) {
-            let connection = &mut self.route.calls.borrow().await?.connection;
+            let connection = &mut self.route.connection.borrow().await?.connection;
             let put = mailbox::put(key, OWN_MESSAGE);
             put.query_async::<Value>(connection).await.map_err(founders::first)?;
         } else {
@@ -123,7 +123,7 @@ impl<S: Source> Listening<'_, S> {
     /// Publishes a test message over the connection for commands. Does the server count a listener?
     /// Otherwise the subscription is not with the server that hands locks over.
     async fn is_counted(&self) -> RedisResult<bool> {
-        let connection = &mut self.route.calls.borrow().await?.connection;
+        let connection = &mut self.route.connection.borrow().await?.connection;
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(&self.route.core.registry.channel).arg(OWN_MESSAGE);
         Ok(publish.query_async::<i64>(connection).await? > 0)

@@ -86,7 +86,10 @@ impl RedisCluster {
             let mut loan = if let Shards::Client { seeds, lookup, .. } = &self.core().source.inner {
                 let view = masters::view(seeds, lookup, &[], within / 4);
                 let asked = timeout(within / 2, view).await;
-                match (asked.unwrap_or_else(|_| Err(silent())), self.node.route.calls.at_hand()) {
+                match (
+                    asked.unwrap_or_else(|_| Err(silent())),
+                    self.node.route.connection.at_hand(),
+                ) {
                     (Ok((_, view)), _) => return Ok(view),
                     (Err(_), Some(loan)) => loan,
                     (Err(error), None) => return Err(error),

@@ -35,7 +35,7 @@ pub(in crate::backend::redis::commands) fn leave(release: Release<'_>) -> String
 
 /// How many were ahead of an entry, and whether dead ones right ahead of it leave the queue.
 pub(in crate::backend::redis::commands) fn look(look: Look) -> (String, &'static str) {
-    (look.ahead.to_string(), if look.drops_dead { "drop" } else { "" })
+    (look.ahead.to_string(), if look.removes_dead { "drop" } else { "" })
 }
 
 /// How long the fencing counter lives, in milliseconds.

@@ -18,8 +18,8 @@ pub(crate) fn call(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall {
 
 /// Checks the entry of an owner that enqueued before.
 pub(crate) fn look(claim: &Claim, reserve: u32, look: Look) -> ScriptCall {
-    let (ahead, drops_dead) = arguments::look(look);
-    ScriptCall { may_repeat: true, ..with(claim, reserve, &["", &ahead, drops_dead]) }
+    let (ahead, removes_dead) = arguments::look(look);
+    ScriptCall { may_repeat: true, ..with(claim, reserve, &["", &ahead, removes_dead]) }
 }
 
 fn with(claim: &Claim, reserve: u32, place: &[&str]) -> ScriptCall {

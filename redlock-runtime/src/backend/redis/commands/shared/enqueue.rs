@@ -17,8 +17,8 @@ pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
 
 /// Checks the entry of an owner that enqueued before.
 pub(crate) fn look(claim: &Claim, look: Look) -> ScriptCall {
-    let (ahead, drops_dead) = arguments::look(look);
-    ScriptCall { may_repeat: true, ..with(claim, &["", &ahead, drops_dead]) }
+    let (ahead, removes_dead) = arguments::look(look);
+    ScriptCall { may_repeat: true, ..with(claim, &["", &ahead, removes_dead]) }
 }
 
 fn with(claim: &Claim, place: &[&str]) -> ScriptCall {

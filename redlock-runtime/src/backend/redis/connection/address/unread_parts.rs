@@ -18,12 +18,12 @@ pub(super) fn check(url: &str, is_socket: bool, shown: &str) -> Result<(), LockE
         let instead = told.map_or(Instead::Nothing, |(_, instead)| *instead);
         let advice = instead.advice(is_socket);
         return Err(LockError::config(format!(
-            "`{shown}` has {named} behind its `?`, which is not read there; {advice}"
+            "`{shown}` has {named} after its `?`, which is not read there; {advice}"
         )));
     }
     if is_socket && parsed.query().is_some_and(|query| query.contains('+')) {
         return Err(LockError::config(format!(
-            "`{shown}` has a `+` behind its `?`, where it would be read as a space; write `%2B`, \
+            "`{shown}` has a `+` after its `?`, where it would be read as a space; write `%2B`, \
              and a space as `%20`"
         )));
     }
@@ -83,7 +83,7 @@ impl Instead {
                 "write the number of the database as `?db=2`, as in `unix:///run/redis.sock?db=2`"
             }
             Self::Database => {
-                "write the number of the database behind the address, as in \
+                "write the number of the database after the address, as in \
                  `redis://host:6379/2`"
             }
             Self::Login if is_socket => {
