@@ -99,7 +99,7 @@ async fn take_from_all(
         }
     }
     if code == 0 && failed.is_none() && survey.masters() > 1 {
-        failed = won_back(survey, name, owners).await?;
+        check_not_won_back(survey, name, owners).await?;
     }
     if code == 0 && retained_by(holder.value.text()).is_none() {
         complain("the holder learns of it at its next renewal, and may work on until then");
@@ -110,24 +110,23 @@ async fn take_from_all(
     }
 }
 
-/// A renewal that comes while some of several servers have released a lock already finds it on the
-/// others, and has it back on these. The failure if one of `owners` has a majority again.
-async fn won_back(
+/// Fails if one of `owners` has a majority again: a renewal that comes while only some of several
+/// servers have released the lock takes it back on these.
+async fn check_not_won_back(
     survey: &mut Survey<'_>,
     name: &str,
     owners: &[&Owner],
-) -> Result<Option<Failure>, Failure> {
+) -> Result<(), Failure> {
     let (holder, _) = survey.holder(name).await?;
-    let has_it = |holder: &Holder| {
-        let is_taken = |now: &&Owner| owners.iter().any(|one| one.value.hold() == now.value.hold());
-        holder.is_majority() && holder.owners.iter().any(|now| is_taken(&now))
-    };
-    Ok(holder.filter(has_it).map(|_| {
-        let key = plain(name);
-        Failure::unavailable(format!(
-            "its holder renewed lock `{key}` meanwhile, and has it still; release it once more"
-        ))
-    }))
+    let Some(holder) = holder.filter(Holder::is_majority) else { return Ok(()) };
+    let was_released = |now: &Owner| owners.iter().any(|one| one.value.hold() == now.value.hold());
+    if !holder.owners.iter().any(was_released) {
+        return Ok(());
+    }
+    let key = plain(name);
+    Err(Failure::unavailable(format!(
+        "the holder of lock `{key}` renewed it meanwhile, and has it still; release it once more"
+    )))
 }
 
 /// From whom the lock is to be taken: from its owner, or all who share it, or the one that was

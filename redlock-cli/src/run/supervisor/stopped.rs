@@ -15,8 +15,11 @@ impl Supervisor<'_> {
             self.terminal.give(self.group.id());
             return self.signal(Signal::CONT);
         }
+        if self.phase.is_lost {
+            return;
+        }
         let is_job_control = wants_terminal || is(Signal::TSTP);
-        if !is_job_control || !self.terminal.is_there() || self.phase.is_lost {
+        if !is_job_control || !self.terminal.is_there() {
             return self.tell_stop();
         }
         let had_terminal = self.terminal.take_back(self.group.id());
