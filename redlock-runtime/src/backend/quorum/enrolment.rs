@@ -75,11 +75,12 @@ impl RestartGuard {
         quorum: usize,
         within: Duration,
     ) -> Result<FoundGroup, Fault> {
-        let mut lists = self.ask(members, quorum, None, within).await?;
+        let lists = self.ask(members, quorum, None, within).await;
+        let mut lists = of_quorum(lists, quorum)?;
         if !is_clear(&lists, quorum) {
             // A node that has not answered, or was down a moment ago, may have the only list that
             // is left: all of them are waited for, so long that there is time to write one.
-            lists = self.ask_members(members, members.len(), None, within / 5).await;
+            lists = self.ask(members, members.len(), None, within / 5).await;
         }
         for member in members {
             self.compare_clock(member);
@@ -103,7 +104,8 @@ impl RestartGuard {
     ) -> Result<Founders, Fault> {
         let FoundGroup { lists, memories, founders } = self.read(members, quorum, within).await?;
         // Another client may have been faster: its list counts, too.
-        let written = self.ask(members, quorum, Some((&founders, &lists)), within).await?;
+        let written = self.ask(members, quorum, Some((&founders, &lists)), within).await;
+        let written = of_quorum(written, quorum)?;
         self.believe_dates(members, &written);
         let now = self.clock.now();
         for ((member, memory_since), answer) in members.iter().zip(&memories).zip(&written) {
@@ -120,27 +122,11 @@ impl RestartGuard {
         Ok(Founders::agreed(texts(&written)).unwrap_or(founders))
     }
 
-    /// The same, where a quorum has to answer.
-    async fn ask(
-        &self,
-        members: &[Arc<Member>],
-        quorum: usize,
-        offered: Option<(&Founders, &NodeAnswers<Option<String>>)>,
-        within: Duration,
-    ) -> Result<NodeAnswers<Option<String>>, Fault> {
-        let answers = self.ask_members(members, quorum, offered, within).await;
-        if answered(&answers) >= quorum {
-            Ok(answers)
-        } else {
-            Err(tally::merge(&tally::faults(&answers)))
-        }
-    }
-
     /// Asks all nodes for their lists, and leaves the one that is given, with the lists that were
     /// found, where none is. On a node that is not among the founders, the list that was found is
     /// written anew, as this client may end before it would do that otherwise. Waits for more than
     /// `enough` only as long again as these took.
-    async fn ask_members(
+    async fn ask(
         &self,
         members: &[Arc<Member>],
         enough: usize,
@@ -170,6 +156,18 @@ impl RestartGuard {
             })
         };
         broadcast(members, enough, Reach::AllFor(within / 3), ask, |_| false).await
+    }
+}
+
+/// Fails unless a quorum has answered.
+fn of_quorum(
+    answers: NodeAnswers<Option<String>>,
+    quorum: usize,
+) -> Result<NodeAnswers<Option<String>>, Fault> {
+    if answered(&answers) >= quorum {
+        Ok(answers)
+    } else {
+        Err(tally::merge(&tally::faults(&answers)))
     }
 }
 
