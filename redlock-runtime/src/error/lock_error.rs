@@ -369,7 +369,7 @@ fn is_for_good(error: &NodeError) -> bool {
             | NodeErrorKind::Duplicate
             | NodeErrorKind::OtherClock
             | NodeErrorKind::Sentinel
-    )
+    ) || error.has_no_fencing_token()
 }
 
 impl Error for LockError {

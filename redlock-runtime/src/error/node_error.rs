@@ -74,7 +74,19 @@ impl NodeError {
     fn is_without_master(&self) -> bool {
         self.kind == NodeErrorKind::Cluster
             && self.node.starts_with("cluster ")
-            && ["CLUSTERDOWN", "MOVED", "ASK"].iter().any(|code| self.message.starts_with(code))
+            && ["CLUSTERDOWN", "MOVED", "ASK", UNCOVERED_SLOTS]
+                .iter()
+                .any(|begin| self.message.starts_with(begin))
+    }
+
+    /// The keys of a lock are on two masters of its cluster.
+    fn is_slot_on_its_way(&self) -> bool {
+        self.node.starts_with("cluster ") && self.message.starts_with("TRYAGAIN")
+    }
+
+    /// The key of the fencing tokens holds no number, or the last one.
+    pub(super) fn has_no_fencing_token(&self) -> bool {
+        self.message.starts_with("FENCE ")
     }
 
     /// Does the server, or one of a cluster, answer no client at the moment? If a person has to
@@ -91,6 +103,11 @@ impl NodeError {
     fn advice_of_kind(&self) -> &'static str {
         match self.kind {
             NodeErrorKind::Cluster if self.is_without_master() => WITHOUT_MASTER,
+            NodeErrorKind::Cluster if self.is_slot_on_its_way() => {
+                "the slot of this key is being moved, and its free locks are granted once all of \
+                 it has arrived: `CLUSTER NODES` shows it in brackets, and \
+                 `redis-cli --cluster fix` ends a move that was left halfway"
+            }
             NodeErrorKind::Authentication if self.message.starts_with("DENIED") => {
                 "the server is in protected mode, in which it serves its own machine only: give it \
                  a password (`requirepass`, or an ACL user) and put that into the URL"
@@ -109,6 +126,10 @@ impl NodeError {
             }
             NodeErrorKind::Protocol if self.message.contains("`run_id`") => {
                 "or build the client without the guard: `restart_guard(false)`"
+            }
+            NodeErrorKind::Refused if self.has_no_fencing_token() => {
+                "it holds no number, or the last one that a fencing token can be: who wrote that? \
+                 Delete this key once nobody holds a lock with such a token"
             }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"
@@ -235,6 +256,9 @@ pub enum NodeErrorKind {
     /// of several keys was lost while others were waited for.
     Refused,
 }
+
+/// How an error begins that says which slots of a cluster no master has.
+pub(crate) const UNCOVERED_SLOTS: &str = "no master has the slots";
 
 /// What to do where a cluster, known as one, has no master for a key at the moment.
 pub(crate) const WITHOUT_MASTER: &str = "is the master of this key running, or being replaced? \

@@ -17,8 +17,8 @@ use super::node_core::{NodeCore, NodeOptions};
 use super::node_tasks::{self, TaskGuard};
 use super::route::Route;
 use crate::backend::{
-    Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Found, LockBackend, Release, Reply,
-    Tls,
+    Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Found, HealthCheck, LockBackend,
+    Release, Reply, Tls,
 };
 use crate::error::LockError;
 use crate::fencing::FencingToken;
@@ -70,6 +70,18 @@ impl<S: Source> RedisNode<S> {
         let has_background_task = Arc::default();
         Self { route, runtimes, process, may_be_local, has_background_task, over, _end: end }
     }
+
+    /// `health` says in an outage whether it is over.
+    pub(super) fn background_task_with(
+        &self,
+        health: Arc<dyn HealthCheck>,
+    ) -> Option<BackgroundTask> {
+        let runs = self.has_background_task.swap(true, Ordering::AcqRel);
+        (!runs).then(|| {
+            let (route, runs) = (self.route.clone(), Arc::clone(&self.has_background_task));
+            node_tasks::all(TaskGuard { route, runs }, health, self.over.clone())
+        })
+    }
 }
 
 impl<S: Source> fmt::Debug for RedisNode<S> {
@@ -116,10 +128,6 @@ impl<S: Source> LockBackend for RedisNode<S> {
 
 impl<S: Source> BackgroundWork for RedisNode<S> {
     fn background_task(&self) -> Option<BackgroundTask> {
-        let runs = self.has_background_task.swap(true, Ordering::AcqRel);
-        (!runs).then(|| {
-            let (route, runs) = (self.route.clone(), Arc::clone(&self.has_background_task));
-            node_tasks::all(TaskGuard { route, runs }, self.over.clone())
-        })
+        self.background_task_with(Arc::new(self.route.clone()))
     }
 }

@@ -12,7 +12,7 @@ use super::health::outages;
 use super::node_core::NodeCore;
 use super::pubsub::Listening;
 use super::route::Route;
-use crate::backend::{BackgroundTask, CLAIM_WINDOW};
+use crate::backend::{BackgroundTask, CLAIM_WINDOW, HealthCheck};
 use crate::key::LockKey;
 use crate::owner::Owner;
 use crate::shield::shielded;
@@ -38,8 +38,13 @@ impl<S: Source> Drop for TaskGuard<S> {
     }
 }
 
-/// Runs everything that a node does in the background, until `over` is cancelled.
-pub(crate) fn all<S: Source>(guard: TaskGuard<S>, over: CancellationToken) -> BackgroundTask {
+/// Runs everything that a node does in the background, until `over` is cancelled. `health` says in
+/// an outage whether it is over.
+pub(crate) fn all<S: Source>(
+    guard: TaskGuard<S>,
+    health: Arc<dyn HealthCheck>,
+    over: CancellationToken,
+) -> BackgroundTask {
     Box::pin(async move {
         let route = &guard.route;
         let listening = Listening { route };
@@ -47,7 +52,7 @@ pub(crate) fn all<S: Source>(guard: TaskGuard<S>, over: CancellationToken) -> Ba
             tokio::join!(
                 listening.listen(),
                 nudge_overdue(route),
-                outages::watch(&route.core),
+                outages::watch(&route.core, &*health),
                 follow(&route.core)
             )
         };

@@ -104,6 +104,10 @@ fn it_is_said_when_to_call_again() {
         *is_endless = true;
     }
     assert_eq!(endless.retry_after(), None, "a person has to delete the key");
+    let fence = NodeError::new("n", NodeErrorKind::Refused, "FENCE no fencing token is left");
+    assert!(fence.to_string().contains("Delete this key"), "{fence}");
+    let spoiled = LockError::Unavailable { key: "k".into(), nodes: vec![fence] };
+    assert_eq!(spoiled.retry_after(), None, "as well");
     let one_is_down = [NodeErrorKind::Unreachable, NodeErrorKind::NoPermission];
     assert_eq!(unavailable("k", &one_is_down).retry_after(), Some(secs(1)));
     assert_eq!(unavailable("k", &one_is_down[1..]).retry_after(), None);

@@ -3,6 +3,7 @@
 
 pub(crate) mod clock_jump;
 pub(crate) mod info;
+mod kept_data;
 pub(crate) mod node_health;
 pub(crate) mod outages;
 pub(crate) mod server_identity;

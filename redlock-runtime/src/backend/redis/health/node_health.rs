@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
 use super::info::field;
+use super::kept_data::KeptData;
 use crate::backend::Cause;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Failure;
@@ -23,7 +24,7 @@ use crate::telemetry;
 const SILENCE: Duration = Duration::from_secs(1);
 /// An outage is over once the node has answered for this long without a failure.
 const QUIET: Duration = Duration::from_secs(1);
-/// The same for several servers behind one name, of which some may answer all the time.
+/// The same for several servers behind one name, which are asked less often.
 const QUIET_OF_MANY: Duration = Duration::from_secs(5);
 /// When an outage that lasts is reported again; each time after twice as long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
@@ -87,15 +88,26 @@ impl OutageLog {
         &self.node
     }
 
-    /// A command was answered.
+    /// A command was answered. Of several servers, another one may be out.
     pub(crate) fn heard(&self) {
         if self.is_calm.load(Ordering::Relaxed) {
             return;
         }
+        self.learn_answer(self.leads_to_one);
+    }
+
+    /// All servers behind this name answer.
+    pub(crate) fn heard_all(&self) {
+        self.learn_answer(true);
+    }
+
+    fn learn_answer(&self, is_of_all: bool) {
         {
             let mut state = self.state.lock();
             if let Some(outage) = &mut state.outage {
-                outage.answers.get_or_insert_with(|| CLOCK.now());
+                if is_of_all {
+                    outage.answers.get_or_insert_with(|| CLOCK.now());
+                }
                 return;
             }
             state.answers_since.get_or_insert_with(|| CLOCK.now());
@@ -130,9 +142,6 @@ impl OutageLog {
             outage.is_reported.then(|| now.since(outage.began))
         };
         self.news.notify_one();
-        if !self.leads_to_one {
-            self.confirm();
-        }
         if let Some(lasts) = lasts.filter(|lasts| *lasts >= SILENCE) {
             failure.error.add(&format!(", for {} now", seconds(lasts)));
         }
@@ -193,6 +202,12 @@ impl OutageLog {
     /// Is the node out, and not answering again yet?
     pub(crate) fn is_silent(&self) -> bool {
         self.state.lock().outage.as_ref().is_some_and(|outage| outage.answers.is_none())
+    }
+
+    /// Have operators been told of the outage?
+    #[cfg(test)]
+    pub(crate) fn is_told(&self) -> bool {
+        self.state.lock().outage.as_ref().is_some_and(|outage| outage.is_reported)
     }
 
     /// Since when the node answers, or does not.
@@ -355,31 +370,6 @@ impl Outage {
 
     fn is_over(&self, quiet: Duration) -> bool {
         self.answers.is_some_and(|answers| CLOCK.now().since(answers) >= quiet)
-    }
-}
-
-/// What a server has kept over a restart.
-#[derive(Debug, PartialEq, Eq)]
-enum KeptData {
-    Nothing,
-    /// The data that it had saved.
-    Snapshot,
-    /// The data in its append-only file.
-    Log,
-}
-
-impl KeptData {
-    fn of(info: &str) -> Self {
-        // Servers before 7.0 do not have the first field; keys may have been written since.
-        let loaded_none = field(info, "rdb_last_load_keys_loaded") == Some("0");
-        let has_log = field(info, "aof_enabled") == Some("1");
-        let has_keys = info.lines().any(|line| line.starts_with("db") && line.contains(":keys="));
-        match (has_log, has_keys) {
-            (_, false) => Self::Nothing,
-            (true, true) => Self::Log,
-            (false, true) if loaded_none => Self::Nothing,
-            (false, true) => Self::Snapshot,
-        }
     }
 }
 

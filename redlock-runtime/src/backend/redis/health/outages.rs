@@ -5,6 +5,7 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use tokio::time::{sleep, timeout};
 
+use crate::backend::HealthCheck;
 use crate::backend::redis::commands::{Deadline, exclusive, no_undo, send_script};
 use crate::backend::redis::connection::Source;
 use crate::backend::redis::node_core::NodeCore;
@@ -15,16 +16,21 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long one answer may take.
 const REPLY: Duration = Duration::from_secs(1);
+/// Both for a cluster: each of its masters is asked.
+const PAUSE_OF_MANY: Duration = Duration::from_secs(5);
+const REPLY_OF_MANY: Duration = Duration::from_secs(5);
 
-/// Waits for outages, and for connections that break.
-pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
+/// Waits for outages, and for connections that break. `check` asks whether an outage is over.
+pub(crate) async fn watch<S: Source>(core: &NodeCore<S>, check: &dyn HealthCheck) {
     let health = &core.health;
+    let (longest_pause, within) =
+        if S::LEADS_TO_ONE { (LONGEST_PAUSE, REPLY) } else { (PAUSE_OF_MANY, REPLY_OF_MANY) };
     loop {
         health.news().await;
         let mut pause = SHORTEST_PAUSE;
         loop {
             if !health.is_out() || health.answers_again() {
-                if health.take_suspicion() {
+                if health.take_suspicion() && S::LEADS_TO_ONE {
                     identify(core).await;
                 }
                 health.end_if_over();
@@ -33,20 +39,12 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
                 }
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(longest_pause);
             if health.is_silent() {
-                ask(core).await;
+                check.check_health(within).await;
             }
             health.report_lasting();
         }
-    }
-}
-
-/// Checks whether the node is back. Several servers are not checked: the answer of one would say
-/// nothing about the others.
-async fn ask<S: Source>(core: &NodeCore<S>) {
-    if S::LEADS_TO_ONE {
-        let _ = ping(core, REPLY).await;
     }
 }
 
@@ -65,7 +63,7 @@ pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Res
 
 /// Finds out which process answers.
 async fn identify<S: Source>(core: &NodeCore<S>) {
-    ask(core).await;
+    let _ = ping(core, REPLY).await;
     // Nothing was asked when a lazy client was built.
     if let Some(run_id) = core.identity.first_met() {
         core.health.assume(&run_id);

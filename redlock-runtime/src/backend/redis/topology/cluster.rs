@@ -6,55 +6,27 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::Manager as _;
-use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, Pool};
-use deadpool_redis::redis;
-use deadpool_redis::redis::cluster_routing::{
-    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
-};
-use deadpool_redis::redis::{
-    ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
-};
-use tokio::time::{Instant, timeout};
+use deadpool_redis::cluster::Pool;
+use tokio::time::Instant;
 
-use super::cluster_connection::ShardsConnection;
-use super::last_checks::LastChecks;
-use super::masters;
-use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
-use crate::backend::redis::connection::host_lookup::HostLookup;
-use crate::backend::redis::connection::{SharedConnection, Source, address, dial, unasked};
+use super::cluster_health::ClusterHealth;
+use super::shards::Shards;
+use crate::backend::redis::connection::Source;
 use crate::backend::redis::node::RedisNode;
-use crate::backend::redis::node_core::{NodeCore, NodeOptions};
-use crate::backend::redis::pubsub::{Listener, PubsubStream, silent};
+use crate::backend::redis::node_core::NodeOptions;
 use crate::backend::{
-    Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply, Tls, tls,
+    Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Fault, Found, LockBackend, Release,
+    Reply, Tls,
 };
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::shield::tell;
 use crate::together::together;
 
-/// How often the client library sends a command again that was refused, or was not sent: twice,
-/// since a command for a master that is gone goes to another server first. After each failure the
-/// client library examines the whole cluster anew, which delays the commands of all callers.
-const RETRIES: u32 = 2;
-const SHORTEST_PAUSE_MS: u64 = 10;
-const LONGEST_PAUSE_MS: u64 = 100;
-/// Bounds the commands that the client library sends by itself to a server that may be frozen. Our
-/// own commands end sooner, by our own bounds.
-const CLIENT_REPLY: Duration = Duration::from_secs(5);
-const CLIENT_CONNECT: Duration = Duration::from_secs(1);
-
-/// The locks of a cluster. The client library finds the master of each key, and follows it when it
-/// moves.
+/// The locks of a cluster. [`Shards`] finds the master of each key, and follows it when it moves.
 pub(crate) struct RedisCluster {
-    pub(super) node: RedisNode<Shards>,
-    /// The prefix of the locks' keys.
-    pub(super) prefix: Arc<str>,
-    pub(super) checks: LastChecks,
-    /// For checks of the masters of a pool's cluster. A check of one that is down makes the client
-    /// library connect to all of them anew, and other commands on that connection wait.
-    pub(super) examining: SharedConnection<Shards>,
+    node: RedisNode<Shards>,
+    pub(super) health: Arc<ClusterHealth>,
 }
 
 impl fmt::Debug for RedisCluster {
@@ -69,33 +41,7 @@ impl RedisCluster {
         tls: Option<&Tls>,
         options: NodeOptions,
     ) -> Result<Self, LockError> {
-        let seeds =
-            urls.iter().map(|url| address::parse(url, tls)).collect::<Result<Vec<_>, _>>()?;
-        let Some(first) = seeds.first() else {
-            return Err(LockError::config("`cluster` names no server"));
-        };
-        if let Some(seed) = seeds.iter().find(|seed| seed.redis_settings().db() != 0) {
-            let name = address::name(seed);
-            return Err(LockError::config(format!(
-                "`{name}` names a database, and a Redis Cluster has no other one than 0: leave \
-                 the number out"
-            )));
-        }
-        let name = format!("cluster {}", address::name(first));
-        let lookup = HostLookup::default();
-        let client = ClusterClientBuilder::new(seeds.clone())
-            .retries(RETRIES)
-            .min_retry_wait(SHORTEST_PAUSE_MS)
-            .max_retry_wait(LONGEST_PAUSE_MS)
-            .connection_timeout(CLIENT_CONNECT)
-            .response_timeout(CLIENT_REPLY)
-            .overall_response_timeout(None)
-            .tcp_settings(address::tcp_settings())
-            .async_dns_resolver(lookup.clone());
-        let client = tls::certify(client, tls)?
-            .build()
-            .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        let shards = Shards::Client { client: Box::new(client), seeds, lookup };
+        let (name, shards) = Shards::to(urls, tls)?;
         Ok(Self::of(name, shards, options))
     }
 
@@ -106,23 +52,25 @@ impl RedisCluster {
     fn of(name: String, shards: Shards, options: NodeOptions) -> Self {
         let prefix = Arc::clone(&options.prefix);
         let node = RedisNode::new(name, shards, options);
-        let examining = SharedConnection::new(Arc::clone(&node.route.core.source));
-        Self { node, prefix, checks: LastChecks::default(), examining }
-    }
-
-    pub(super) fn core(&self) -> &NodeCore<Shards> {
-        &self.node.route.core
+        let health = Arc::new(ClusterHealth::new(node.route.clone(), prefix));
+        Self { node, health }
     }
 }
 
 impl RedisCluster {
+    /// The client library of a pool has commands wait for a slot that is being moved, for longer
+    /// than a renewal may take. That of our own clients tells us.
+    fn waits_for_slots(&self) -> bool {
+        self.node.route.core.source.inner.repeats_unseen()
+    }
+
     /// Renews leases of one slot together. If that fails and there is time left, renews each by
     /// itself: a slot that is being moved serves its keys one by one, and one refused key must not
     /// keep the others from being renewed.
     fn renew_slot<'a>(&'a self, claims: &'a [Claim], end: Instant) -> NodeList<'a> {
         Box::pin(async move {
             let left = || end.saturating_duration_since(Instant::now());
-            if claims.len() > 1 {
+            if claims.len() > 1 && !self.waits_for_slots() {
                 match self.node.renew(claims, left()).await {
                     Ok(found) => return found.into_iter().map(Ok).collect(),
                     Err(fault) if left().is_zero() => return vec![Err(fault); claims.len()],
@@ -192,122 +140,21 @@ impl LockBackend for RedisCluster {
             let end = Instant::now() + within;
             match self.node.verify(within).await {
                 Ok(()) => Ok(()),
-                Err(fault) => Err(self.explained(fault, end).await),
+                Err(fault) => Err(self.health.explained(fault, end).await),
             }
         })
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        Abilities { health: Some(self), ..self.node.abilities() }
+        let health: &ClusterHealth = &self.health;
+        Abilities { health: Some(health), background_work: Some(self), ..self.node.abilities() }
     }
 }
 
-/// The source of connections to a whole cluster.
-pub(crate) enum Shards {
-    /// Made by this library: the manager of the pool has no options.
-    Client {
-        client: Box<ClusterClient>,
-        seeds: Vec<ConnectionInfo>,
-        lookup: HostLookup,
-    },
-    Pool(Pool),
-}
-
-impl Source for Shards {
-    type Connection = ShardsConnection;
-
-    const LEADS_TO_ONE: bool = false;
-
-    /// While a connection is made anew, commands go to other servers, to be redirected. Those
-    /// connections may be broken as well, as after a time in which nothing was sent.
-    const REPEATS: u32 = 8;
-
-    async fn connect(&self) -> RedisResult<ShardsConnection> {
-        match self {
-            Self::Client { client, seeds, lookup } => {
-                found(seeds, lookup).await?;
-                for seed in seeds {
-                    dial::prepare(seed.addr());
-                }
-                match client.get_async_generic_connection().await {
-                    // Boxed: it is seldom needed.
-                    Err(error) if error.is_io_error() => {
-                        Err(Box::pin(failure(seeds, lookup, error)).await)
-                    }
-                    made => made.map(ShardsConnection::Own),
-                }
-            }
-            Self::Pool(pool) => pool.manager().create().await.map(ShardsConnection::Pooled),
-        }
-    }
-
-    fn repeats_unseen(&self) -> bool {
-        matches!(self, Self::Pool(_))
-    }
-
-    /// Where the client library cannot reach the master of a key, it asks any other server. Such a
-    /// server answers `PING`, but not a command about the key.
-    async fn leads(connection: &mut ShardsConnection, key: Option<&str>) -> bool {
-        let (command, place) = if let Some(key) = key {
-            let master = Route::with_key(key, SlotAddr::Master);
-            let place = RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(master));
-            (redis::cmd("GET").arg(key).take(), place)
-        } else {
-            let all = (MultipleNodeRoutingInfo::AllNodes, Some(ResponsePolicy::OneSucceeded));
-            (redis::cmd("PING"), RoutingInfo::MultiNode(all))
-        };
-        let answer = connection.route(command, place).await;
-        answer.and_then(Value::extract_error).map_or_else(|error| is_of_master(&error), |_| true)
-    }
-
-    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
-        let Self::Client { seeds, lookup, .. } = self else { return Ok(None) };
-        masters::subscribe(seeds, lookup, listener).await.map(Some)
-    }
-}
-
-/// Waits until the address of one of the first servers is known. The client library has less time
-/// for that than a name server may need, and then finds the answer.
-async fn found(seeds: &[ConnectionInfo], lookup: &HostLookup) -> RedisResult<()> {
-    let attempt = |seed| -> ConnectAttempt<'_, ()> {
-        let seed: &ConnectionInfo = seed;
-        Box::pin(async move {
-            match seed.addr() {
-                ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                    lookup.addresses(host, *port).await.map(drop)
-                }
-                _ => Ok(()),
-            }
-        })
-    };
-    Race::to_servers(seeds.iter().map(attempt)).won().await
-}
-
-/// Why none of the first servers can be connected to. The client library tells the error of the
-/// last one only, and the errors of the others may be different: so each is asked by itself.
-async fn failure(seeds: &[ConnectionInfo], lookup: &HostLookup, told: RedisError) -> RedisError {
-    let attempt = |seed| -> ConnectAttempt<'_, ()> {
-        let seed: &ConnectionInfo = seed;
-        Box::pin(async move {
-            match timeout(CLIENT_CONNECT, dial::connect(seed, lookup)).await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(unasked::explained(seed.addr(), lookup, error).await),
-                Err(_) => Err(silent()),
-            }
-        })
-    };
-    // One that can be connected to now was not asked, or did not tell of a cluster.
-    Race::to_servers(seeds.iter().map(attempt)).won().await.err().unwrap_or(told)
-}
-
-/// Is this the answer of a master to a command about a key of its own? A refusal is an answer as
-/// well.
-fn is_of_master(error: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, TryAgain};
-    match error.kind() {
-        ErrorKind::Server(Moved | Ask | TryAgain | ClusterDown | MasterDown | BusyLoading) => false,
-        ErrorKind::Server(_) | ErrorKind::Extension => true,
-        _ => false,
+impl BackgroundWork for RedisCluster {
+    fn background_task(&self) -> Option<BackgroundTask> {
+        let health: Arc<ClusterHealth> = Arc::clone(&self.health);
+        self.node.background_task_with(health)
     }
 }
 
@@ -324,15 +171,6 @@ mod tests {
         assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
         assert!(!is_passing::<Shards>(NodeErrorKind::NoPermission));
         assert!(!is_passing::<Direct>(NodeErrorKind::Cluster));
-    }
-
-    #[test]
-    fn a_redirection_is_not_the_answer_of_the_master() {
-        for kind in [ServerErrorKind::Moved, ServerErrorKind::ClusterDown] {
-            assert!(!is_of_master(&RedisError::from((kind.into(), "elsewhere"))));
-        }
-        assert!(!is_of_master(&RedisError::from((ErrorKind::Io, "broken"))));
-        assert!(is_of_master(&RedisError::from((ErrorKind::Extension, "WRONGTYPE"))));
     }
 
     /// What a cluster fails with whose first servers are at these ports.

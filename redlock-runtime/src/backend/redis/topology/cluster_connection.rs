@@ -10,14 +10,33 @@ use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::cluster_async::Connect;
 use deadpool_redis::redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use deadpool_redis::redis::{
-    AsyncConnectionConfig, Cmd, IntoConnectionInfo, Pipeline, RedisFuture, RedisResult, Value,
+    self, Arg, AsyncConnectionConfig, Cmd, IntoConnectionInfo, Pipeline, RedisFuture, RedisResult,
+    Value,
 };
 
 use super::sent_scripts::{self, SentScript, script_key};
+use crate::backend::redis::pubsub::broken;
 
 /// A connection to one server of a cluster. Clones share the socket.
 #[derive(Clone)]
-pub(crate) struct ServerConnection(MultiplexedConnection);
+pub(crate) struct ServerConnection {
+    connection: MultiplexedConnection,
+    /// `ASKING` leaves together with the next command of this clone. It is meant for that one
+    /// alone, and by itself would be taken by whichever command the server reads next.
+    asks: bool,
+}
+
+/// What makes a server carry out one command of a slot that is on its way to it.
+const ASKING: &str = "ASKING";
+
+impl ServerConnection {
+    async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd(ASKING).add_command(command.clone());
+        let answers = self.connection.req_packed_commands(&pipeline, 1, 1).await?;
+        answers.into_iter().next().ok_or_else(broken)
+    }
+}
 
 impl Connect for ServerConnection {
     fn connect_with_config<'a, T>(
@@ -28,15 +47,23 @@ impl Connect for ServerConnection {
         T: IntoConnectionInfo + Send + 'a,
     {
         let connecting = MultiplexedConnection::connect_with_config(address, config);
-        Box::pin(async { Ok(Self(connecting.await?)) })
+        Box::pin(async { Ok(Self { connection: connecting.await?, asks: false }) })
     }
 }
 
 impl ConnectionLike for ServerConnection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
+            if command.args_iter().eq([Arg::Simple(ASKING.as_bytes())]) {
+                self.asks = true;
+                return Ok(Value::Okay);
+            }
             sent_scripts::leaves(command)?;
-            let answer = self.0.req_packed_command(command).await;
+            let answer = if std::mem::take(&mut self.asks) {
+                self.ask(command).await
+            } else {
+                self.connection.req_packed_command(command).await
+            };
             sent_scripts::answered(command, &answer);
             answer
         })
@@ -49,11 +76,11 @@ impl ConnectionLike for ServerConnection {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        self.0.req_packed_commands(pipeline, offset, count)
+        self.connection.req_packed_commands(pipeline, offset, count)
     }
 
     fn get_db(&self) -> i64 {
-        self.0.get_db()
+        self.connection.get_db()
     }
 }
 
@@ -115,5 +142,36 @@ impl ConnectionLike for ShardsConnection {
 
     fn get_db(&self) -> i64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::fake_server::fake_server;
+    use super::*;
+
+    /// As the client library follows a redirect to a slot that is being moved.
+    #[tokio::test]
+    async fn what_another_caller_sends_does_not_take_the_asking_of_a_command() {
+        let asked = Arc::new(AtomicBool::new(false));
+        let answer = move |command: &str| {
+            let was_asked = asked.swap(command.contains(ASKING), Ordering::Relaxed);
+            let reply = if was_asked { "$5\r\nasked" } else { "+OK" };
+            format!("{reply}\r\n")
+        };
+        let client = redis::Client::open(("127.0.0.1", fake_server(answer).await)).unwrap();
+        let info = client.get_connection_info().clone();
+        let connection = ServerConnection::connect_with_config(info, AsyncConnectionConfig::new());
+        let (mut asking, get) = (connection.await.unwrap(), redis::cmd("GET").arg("k").take());
+        let mut other = asking.clone();
+        asking.req_packed_command(&redis::cmd(ASKING)).await.unwrap();
+        let okay = Value::Okay;
+        assert_eq!(other.req_packed_command(&get).await.unwrap(), okay);
+        let reply = asking.req_packed_command(&get).await.unwrap();
+        assert_eq!(reply, Value::BulkString(b"asked".to_vec()));
+        assert_eq!(asking.req_packed_command(&get).await.unwrap(), okay, "it holds for one");
     }
 }

@@ -1,5 +1,6 @@
 //! Which masters of a cluster answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::redis::cluster_routing::{
@@ -8,20 +9,34 @@ use deadpool_redis::redis::cluster_routing::{
 use deadpool_redis::redis::{self, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::cluster::{RedisCluster, Shards};
+use super::last_checks::LastChecks;
 use super::masters;
+use super::shards::Shards;
 use super::slots::{self, Address, Master, View};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::{Failure, no_reply};
-use crate::backend::redis::connection::{address, diagnose};
+use crate::backend::redis::connection::{SharedConnection, address, diagnose};
+use crate::backend::redis::node_core::NodeCore;
 use crate::backend::redis::pubsub::{broken, silent};
+use crate::backend::redis::route::Route;
 use crate::backend::{Fault, HealthAnswer, HealthCheck};
-use crate::error::{NodeError, NodeErrorKind, WITHOUT_MASTER};
+use crate::error::{NodeError, NodeErrorKind, UNCOVERED_SLOTS, WITHOUT_MASTER};
 use crate::health::{Health, NodeHealth};
 use crate::key::mark_of_slot;
 use crate::together::together;
 
-impl HealthCheck for RedisCluster {
+/// Checks the masters of a cluster: for callers, and in an outage for the background.
+pub(super) struct ClusterHealth {
+    route: Route<Shards>,
+    /// The prefix of the locks' keys.
+    prefix: Arc<str>,
+    checks: LastChecks,
+    /// For checks of the masters of a pool's cluster. A check of one that is down makes the client
+    /// library connect to all of them anew, and other commands on that connection wait.
+    examining: SharedConnection<Shards>,
+}
+
+impl HealthCheck for ClusterHealth {
     /// Asks which masters there are, then each of them.
     fn check_health(&self, within: Duration) -> HealthAnswer<'_> {
         Box::pin(async move {
@@ -40,8 +55,10 @@ impl HealthCheck for RedisCluster {
                 }
                 Err(error) => Health::new(vec![self.judged_as_a_whole(begun, Err(error))], 1),
             };
-            // A part of the cluster that is out makes an outage, as it does for commands.
-            match health.nodes().iter().find_map(NodeHealth::error) {
+            // A part of the cluster that is out makes an outage, as it does for commands. A part
+            // that refuses the check to this user does not.
+            let errors = || health.nodes().iter().filter_map(NodeHealth::error);
+            match errors().find(|error| error.is_outage()) {
                 Some(error) => {
                     // It may be the connection of the pool that is dead.
                     if let Some(loan) = self.examining.at_hand() {
@@ -49,15 +66,25 @@ impl HealthCheck for RedisCluster {
                     }
                     let failure = Failure::new(error.clone(), false, false);
                     drop(self.core().health.failed(failure, sent));
+                    self.core().health.confirm();
                 }
-                None => self.core().health.heard(),
+                None => self.core().health.heard_all(),
             }
             health
         })
     }
 }
 
-impl RedisCluster {
+impl ClusterHealth {
+    pub(super) fn new(route: Route<Shards>, prefix: Arc<str>) -> Self {
+        let examining = SharedConnection::new(Arc::clone(&route.core.source));
+        Self { route, prefix, checks: LastChecks::default(), examining }
+    }
+
+    fn core(&self) -> &NodeCore<Shards> {
+        &self.route.core
+    }
+
     /// The cluster itself, beside its masters.
     fn judged_as_a_whole(&self, begun: Instant, found: Result<(), NodeError>) -> NodeHealth {
         let name = &self.core().name;
@@ -70,7 +97,7 @@ impl RedisCluster {
     /// be asked for.
     fn covered(&self, view: &View) -> Result<(), NodeError> {
         let message = match (view.gap, view.unnamed) {
-            (Some((first, last)), _) => format!("no master has the slots {first} to {last}"),
+            (Some((first, last)), _) => format!("{UNCOVERED_SLOTS} {first} to {last}"),
             (None, Some(unnamed)) => slots::without_address(unnamed),
             (None, None) => return Ok(()),
         };
@@ -86,10 +113,7 @@ impl RedisCluster {
             let mut loan = if let Shards::Client { seeds, lookup, .. } = &self.core().source.inner {
                 let view = masters::view(seeds, lookup, &[], within / 4);
                 let asked = timeout(within / 2, view).await;
-                match (
-                    asked.unwrap_or_else(|_| Err(silent())),
-                    self.node.route.connection.at_hand(),
-                ) {
+                match (asked.unwrap_or_else(|_| Err(silent())), self.route.connection.at_hand()) {
                     (Ok((_, view)), _) => return Ok(view),
                     (Err(_), Some(loan)) => loan,
                     (Err(error), None) => return Err(error),
@@ -174,11 +198,14 @@ impl RedisCluster {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+
+    use super::super::cluster::RedisCluster;
     use super::super::fake_server::fake_server;
     use super::*;
-    use crate::backend::LockBackend;
     use crate::backend::redis::connection::bulk;
     use crate::backend::redis::node_core::NodeOptions;
+    use crate::backend::{BackgroundWork, LockBackend};
 
     /// The server has all slots, does not know its address, and agrees to everything else.
     #[tokio::test]
@@ -195,11 +222,50 @@ mod tests {
         assert!(text.contains("`cluster-announce-hostname`"), "{text}");
     }
 
+    /// The bound is for a code that is wrong.
+    async fn until(is_so: impl Fn() -> bool) {
+        let come = async {
+            while !is_so() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(30), come).await.expect("it does not come");
+    }
+
+    /// No call is made meanwhile, and what one server answers says nothing about the others.
+    #[tokio::test]
+    async fn a_cluster_that_is_out_is_checked_in_the_background() {
+        let (is_down, port) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU16::new(0)));
+        let (is_down_now, at) = (Arc::clone(&is_down), Arc::clone(&port));
+        let answer = move |command: &str| {
+            if command.contains("SLOTS") {
+                let (host, port) = (bulk("127.0.0.1"), at.load(Ordering::Relaxed));
+                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n{host}\r\n:{port}\r\n")
+            } else if command.contains("GET") && is_down_now.load(Ordering::Relaxed) {
+                "-CLUSTERDOWN The cluster is down\r\n".to_owned()
+            } else {
+                "+OK\r\n".to_owned()
+            }
+        };
+        port.store(fake_server(answer).await, Ordering::Relaxed);
+        let url = format!("redis://127.0.0.1:{}", port.load(Ordering::Relaxed));
+        let cluster = RedisCluster::open(&[url], None, NodeOptions::default()).unwrap();
+        let health = &cluster.health.core().health;
+        tokio::spawn(cluster.background_task().unwrap());
+        let error = NodeError::new("cluster n", NodeErrorKind::Unreachable, "refused");
+        drop(health.failed(Failure::new(error, false, false), CLOCK.now()));
+        until(|| health.is_told()).await;
+        health.heard();
+        assert!(health.is_silent(), "one server answers all the time");
+        is_down.store(false, Ordering::Relaxed);
+        until(|| !health.is_silent()).await;
+    }
+
     #[test]
     fn a_master_with_an_address_of_ipv6_has_its_brackets() {
         let urls = ["redis://h".to_owned()];
         let cluster = RedisCluster::open(&urls, None, NodeOptions::default()).unwrap();
-        let name = |host: &str| cluster.name_of(&(host.to_owned(), 7911));
+        let name = |host: &str| cluster.health.name_of(&(host.to_owned(), 7911));
         assert_eq!(name("::1"), "cluster redis://h:6379 ([::1]:7911)");
         assert_eq!(name("b"), "cluster redis://h:6379 (b:7911)");
     }

@@ -27,6 +27,8 @@ mod sentinel_answer;
 mod sentinel_vote;
 #[cfg(feature = "sentinel")]
 mod sentinel_watch;
+#[cfg(feature = "cluster")]
+mod shards;
 #[cfg(all(feature = "cluster", feature = "tls", feature = "sentinel"))]
 mod slotless;
 #[cfg(feature = "cluster")]

@@ -16,21 +16,17 @@ fn failure(kind: NodeErrorKind) -> Failure {
     Failure::new(NodeError::new("n", kind, "refused"), false, false)
 }
 
-fn is_reported(health: &OutageLog) -> bool {
-    health.state.lock().outage.as_ref().is_some_and(|outage| outage.is_reported)
-}
-
 #[test]
 fn an_outage_is_told_once_the_background_has_seen_it_too() {
     let (health, now) = (health(), CLOCK.now());
     health.failed(failure(NodeErrorKind::Unreachable), now);
-    assert!(health.is_out() && !is_reported(&health));
+    assert!(health.is_out() && !health.is_told());
     health.heard();
     health.confirm();
-    assert!(!is_reported(&health), "it answered meanwhile");
+    assert!(!health.is_told(), "it answered meanwhile");
     health.failed(failure(NodeErrorKind::Unreachable), now);
     health.confirm();
-    assert!(is_reported(&health));
+    assert!(health.is_told());
 }
 
 #[test]
@@ -39,10 +35,10 @@ fn silence_has_to_last() {
     health.failed(failure(NodeErrorKind::NoReply), now);
     assert_eq!(health.state.lock().outage.as_ref().unwrap().began, now);
     health.confirm();
-    assert!(health.is_out() && !is_reported(&health));
+    assert!(health.is_out() && !health.is_told());
     health.state.lock().outage.as_mut().unwrap().began = now.minus(SILENCE);
     health.confirm();
-    assert!(is_reported(&health));
+    assert!(health.is_told());
     let failed = health.failed(failure(NodeErrorKind::NoReply), now);
     assert!(failed.error.message().starts_with("refused, for 1."), "{}", failed.error);
 }
@@ -94,16 +90,6 @@ fn an_outage_that_lasts_is_told_again_after_ever_longer_pauses() {
 }
 
 #[test]
-fn what_a_restarted_server_kept_shows_in_what_it_tells() {
-    let keyspace = "db0:keys=1,expires=1\r\n";
-    assert_eq!(KeptData::of("aof_enabled:1\r\n"), KeptData::Nothing);
-    assert_eq!(KeptData::of(&format!("aof_enabled:1\r\n{keyspace}")), KeptData::Log);
-    assert_eq!(KeptData::of(&format!("aof_enabled:0\r\n{keyspace}")), KeptData::Snapshot);
-    let new = format!("rdb_last_load_keys_loaded:0\r\naof_enabled:0\r\n{keyspace}");
-    assert_eq!(KeptData::of(&new), KeptData::Nothing);
-}
-
-#[test]
 fn a_connection_that_broke_raises_a_suspicion_once() {
     let health = health();
     assert!(!health.take_suspicion() && !health.knows_server());
@@ -120,7 +106,10 @@ fn of_several_servers_one_that_answers_says_little() {
     let reports = Arc::new(Reports::new(Clock::Boot));
     let health = OutageLog::new("n", "web-1".into(), reports, false);
     health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
-    assert!(is_reported(&health), "nothing asks such a node in the background");
+    health.heard();
+    assert!(health.is_silent(), "another one is out");
+    health.heard_all();
+    assert!(!health.is_silent());
     let answers_since = |ago: Duration| {
         health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(ago));
     };
