@@ -70,7 +70,9 @@ fn parts(call: TokenStream) -> Option<(String, Vec<String>, String)> {
             return Some((level, fields, message));
         }
         let is_name = |tree: &&TokenTree| matches!(tree, TokenTree::Ident(_));
-        fields.push(part.iter().find(is_name)?.to_string());
+        let field = part.iter().find(is_name)?.to_string();
+        assert!(!fields.contains(&field), "an event has the field `{field}` twice: {fields:?}");
+        fields.push(field);
     }
     None
 }

@@ -314,8 +314,8 @@ impl Quorum {
             node
         });
         let faults = tally::faults(&answers);
-        for node in faults.iter().flat_map(|fault| fault.nodes.clone()).chain(silent) {
-            tell!(warn, node = node.node(), %node, "a node of the quorum cannot be used now");
+        for error in faults.iter().flat_map(|fault| fault.nodes.clone()).chain(silent) {
+            tell!(warn, node = error.node(), %error, "a node of the quorum cannot be used now");
         }
         if fit(&answers) < self.needed {
             return Err(tally::merge(&faults));
