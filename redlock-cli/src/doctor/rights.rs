@@ -20,7 +20,7 @@ enum Need {
     Lock,
     /// No lock can be taken as long as the server does not know the scripts.
     Load,
-    /// Waiters get no signal when it is their turn.
+    /// Waiters get no signal when it is their turn, and what shares a lock may fail.
     Queue,
     /// Some calls fail, or ask for each key by itself.
     Calls,
@@ -165,7 +165,10 @@ fn tell(missing: &[Word], report: &mut Report) {
     if !queue.is_empty() {
         report.doubtful(
             "rights",
-            format!("waiters have no order and are not told of a release; grant {queue}"),
+            format!(
+                "waiters have no order and are not told of a release, and read locks, permits and \
+                 `downgrade` may fail; grant {queue}"
+            ),
         );
     }
     if !calls.is_empty() {
