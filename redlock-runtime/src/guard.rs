@@ -185,8 +185,8 @@ impl LockGuard {
     /// [`LockError::AlreadyHeld`] for a guard that re-entered: the outer call has the write lock.
     /// [`LockError::ExpireTooShort`] when the answer took longer than the lease,
     /// [`LockError::BackgroundThread`] when that thread cannot be started, or died meanwhile.
-    /// After an error the lock is released, except for [`LockError::ForkedProcess`], in a child of
-    /// the process that holds it.
+    /// After an error the lock is released, but not after [`LockError::AlreadyHeld`], and not after
+    /// [`LockError::ForkedProcess`], in a child of the process that holds it.
     ///
     /// # Cancel safety
     /// Dropping the future releases the lock.

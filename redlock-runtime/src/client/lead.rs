@@ -292,7 +292,9 @@ impl Drop for Term<'_> {
             // Another thread of the parent may hold a mutex that these drops would lock.
             std::mem::forget((self.shutdown.take(), self.pending.take()));
         } else if let Some(guard) = &self.guard {
-            tell!(info, key = guard.key(), why = "its candidate was dropped", "leader resigned");
+            let why =
+                if std::thread::panicking() { "it panicked" } else { "its candidate was dropped" };
+            tell!(info, key = guard.key(), why, "leader resigned");
         }
     }
 }

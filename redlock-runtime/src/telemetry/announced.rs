@@ -9,13 +9,8 @@ use super::label::LockLabels;
 use crate::state::LostReason;
 
 /// What `redlock_lost_total` tells apart.
-const REASONS: [LostReason; 5] = [
-    LostReason::RenewalLimit,
-    LostReason::Expired,
-    LostReason::Stolen,
-    LostReason::Unreachable,
-    LostReason::Forked,
-];
+const REASONS: [LostReason; 4] =
+    [LostReason::RenewalLimit, LostReason::Expired, LostReason::Stolen, LostReason::Unreachable];
 /// The results of calls that alerts look at.
 const RESULTS: [&str; 5] = ["acquired", "timeout", "unavailable", "too_many_waiters", "error"];
 /// Why a server may have forgotten leases.
@@ -74,7 +69,7 @@ pub(super) fn label(reason: LostReason) -> Option<&'static str> {
         LostReason::Expired => Some("expired"),
         LostReason::Stolen => Some("stolen"),
         LostReason::Unreachable => Some("unreachable"),
-        LostReason::Forked => Some("forked"),
-        LostReason::Released | LostReason::OuterReleased => None,
+        // The process that holds a lock still has it when a child was forked.
+        LostReason::Released | LostReason::OuterReleased | LostReason::Forked => None,
     }
 }

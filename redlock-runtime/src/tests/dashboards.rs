@@ -122,7 +122,7 @@ fn what_alerts_count_is_shown_before_it_happens() {
         }
     }
     assert!(counters > 6, "{counters}");
-    let reasons = ["renewal_limit", "expired", "stolen", "unreachable", "forked"];
+    let reasons = ["renewal_limit", "expired", "stolen", "unreachable"];
     for reason in reasons {
         let labels = format!("template=\"t\",kind=\"write\",reason=\"{reason}\"");
         expect(&format!("redlock_lost_total{{{labels}}} 0"), "");

@@ -6,7 +6,9 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::fake::{Fate, fake, fake_with};
+use super::fifo_queue::{MOMENT, granted, holds, is_full, waits};
 use super::restart_guard::{client, group};
+use super::server::Server;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
@@ -84,6 +86,25 @@ fn a_program_sees_what_its_locks_do() {
     assert_eq!(seen.get("redlock_renewal_lag_seconds_count"), Some(&3.0));
     let lag = seen["redlock_renewal_lag_seconds_sum"];
     assert!((1.033..1.05).contains(&lag), "{lag}");
+}
+
+/// Otherwise a hot key whose bodies last for some milliseconds would show renewals, also of locks
+/// that are never renewed.
+#[test]
+fn a_claim_of_what_was_handed_over_is_no_renewal() {
+    let seen = recorded(async {
+        let server = Server::new();
+        let holder = holds(&server.client()).await;
+        let waiter = waits(&server.client()).await;
+        holder.release().await.unwrap();
+        let guard = granted(waiter).await;
+        server.next("renew", [Fate::LostReply]);
+        while !is_full(&guard) {
+            tokio::time::sleep(MOMENT).await;
+        }
+    });
+    assert!(sum(&seen, "redlock_renew_total") < 1.0, "{seen:#?}");
+    assert!(sum(&seen, "redlock_renewal_lag_seconds_count") >= 2.0, "{seen:#?}");
 }
 
 /// With `max_renew` terms end as planned: no lease is lost.

@@ -15,35 +15,39 @@ impl Hold {
         if self.stop_if_due(self.client.clock.now()) {
             return;
         }
-        let renewals = {
+        let (renewals, is_renewal) = {
             let mut ledger = self.ledger.lock();
             if ledger.ended.is_some() {
                 return;
             }
             // A claim of a lock that was handed over does not count as a renewal.
-            ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed(&self.terms).into());
+            let is_renewal = ledger.is_claimed(&self.terms);
+            ledger.renewals = ledger.renewals.saturating_add(is_renewal.into());
             ledger.confirmed = ConfirmedLease { sent, lease: self.terms.expire };
             ledger.is_uncertain = false;
             let stop = validity::stop(sent, self.terms.expire).min(self.longest_hold());
             self.stop.store(stop.nanos(), Ordering::Release);
-            ledger.renewals
+            (ledger.renewals, is_renewal)
         };
         // Outside of the mutex: recorders and subscribers run foreign code.
-        telemetry::renewal(self.terms.template, true);
+        if is_renewal {
+            telemetry::renewal(self.terms.template, true);
+        }
         tell!(debug, key = self.claim.key.name(), renewals, "lease renewed");
     }
 
     /// A renewal failed, or was not answered. Reports this once until a renewal is confirmed again.
     pub(crate) fn doubt(&self, nodes: &str) {
-        telemetry::renewal(self.terms.template, false);
-        let was_uncertain = {
+        let (is_renewal, is_new) = {
             let mut ledger = self.ledger.lock();
-            if ledger.ended.is_some() {
-                return;
-            }
-            std::mem::replace(&mut ledger.is_uncertain, true)
+            let is_new =
+                ledger.ended.is_none() && !std::mem::replace(&mut ledger.is_uncertain, true);
+            (ledger.is_claimed(&self.terms), is_new)
         };
-        if !was_uncertain {
+        if is_renewal {
+            telemetry::renewal(self.terms.template, false);
+        }
+        if is_new {
             tell!(
                 debug,
                 key = self.claim.key.name(),
