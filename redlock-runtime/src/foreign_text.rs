@@ -22,18 +22,23 @@ pub(crate) fn cut_after(most: usize, text: &str) -> String {
 /// The beginning of `text` for messages and events. Characters that control a terminal, begin a
 /// line, or that nobody sees are escaped; an empty text is shown as a pair of quotes.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let is_seen = |c: char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
     let text = match text.char_indices().nth(SHOWN) {
         Some(_) => Cow::Owned(cut(text)),
         None => Cow::Borrowed(text),
     };
-    if text.is_empty() {
-        Cow::Borrowed("\"\"")
-    } else if text.chars().all(is_seen) {
-        text
-    } else {
-        Cow::Owned(text.escape_debug().to_string())
-    }
+    if text.is_empty() { Cow::Borrowed("\"\"") } else { escaped(text) }
+}
+
+/// What a server or a client library says, in one line.
+pub(crate) fn in_one_line(text: String) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text = if text.contains(['\n', '\r']) { lines.join("; ") } else { text };
+    escaped(Cow::Owned(text)).into_owned()
+}
+
+fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
+    let is_seen = |c: char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
+    if text.chars().all(is_seen) { text } else { Cow::Owned(text.escape_debug().to_string()) }
 }
 
 #[cfg(test)]
@@ -52,6 +57,18 @@ mod tests {
         let long = "\u{e9}".repeat(SHOWN + 1);
         assert_eq!(shown(&long), format!("{}...", &long[..2 * SHOWN]));
         assert_eq!(shown(&cut(&long)), shown(&long), "what was cut stays so");
+    }
+
+    #[test]
+    fn what_a_client_library_says_in_several_lines_becomes_one() {
+        let said = |text: &str| in_one_line(text.to_owned());
+        assert_eq!(
+            said("Parse error at 1\nUnexpected `33`\n"),
+            "Parse error at 1; Unexpected `33`"
+        );
+        assert_eq!(said("  ERR `it's` \"so\""), "  ERR `it's` \"so\"");
+        assert_eq!(said("a\r\n\u{1b}[2J"), "a; \\u{1b}[2J");
+        assert_eq!(said(""), "");
     }
 
     /// The longest name of a client, and a lock that it has let go of.

@@ -100,7 +100,7 @@ impl LockError {
             ),
             Self::ShuttingDown { key } => write!(
                 f,
-                "lock `{key}` is not waited for any more: this client is shutting down \
+                "lock `{key}` is neither waited for nor led any more: this client is shutting down \
                  (`Redlock::drain`, or `shutdown`); let another instance do the work, or call \
                  again later"
             ),

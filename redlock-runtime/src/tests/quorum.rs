@@ -374,3 +374,16 @@ async fn tokens_grow_whichever_quorum_grants() {
         forget(&nodes, "k");
     }
 }
+
+/// Programs show their client with each line of their logs. Owner values are what releases compare.
+#[tokio::test(start_paused = true)]
+async fn a_client_is_shown_in_one_short_line_however_many_locks_it_has() {
+    let redlock = with_guard(&nodes(3), None);
+    let mut guards = Vec::new();
+    for key in 0..100 {
+        guards.push(redlock.lock(format!("k{key}")).acquire().await.unwrap());
+    }
+    let shown = format!("{redlock:?}");
+    assert!(shown.len() < 500 && shown.contains("needed: 2"), "{shown}");
+    assert!(guards.iter().all(|guard| !shown.contains(guard.owner())), "{shown}");
+}

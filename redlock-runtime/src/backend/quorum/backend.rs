@@ -1,5 +1,6 @@
 //! The commands of a lock on N nodes.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,6 @@ use crate::owner::Owner;
 use crate::shield::tell;
 
 /// A lock backend of N independent masters.
-#[derive(Debug)]
 pub(crate) struct Quorum {
     pub(super) members: Vec<Arc<Member>>,
     /// How many nodes have to grant a lock.
@@ -32,6 +32,18 @@ pub(crate) struct Quorum {
     replica_wait: Duration,
     reply_timeout: Duration,
     pub(super) grants: Arc<GrantTable>,
+}
+
+/// One short line: a program may show its client with each line of its log.
+impl fmt::Debug for Quorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<_> = self.members.iter().map(|member| member.backend.name()).collect();
+        let needed = &self.needed;
+        f.debug_struct("Quorum")
+            .field("nodes", &nodes)
+            .field("needed", needed)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The rules by which N nodes decide.

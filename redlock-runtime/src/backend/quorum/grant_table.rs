@@ -19,7 +19,6 @@ use crate::mutex::Mutex;
 use crate::owner::Owner;
 
 /// The owners that hold a lock on this quorum, or try to.
-#[derive(Debug)]
 pub(crate) struct GrantTable {
     nodes: usize,
     known: Mutex<HashMap<Owner, KnownOwner>>,
@@ -29,7 +28,6 @@ pub(crate) struct GrantTable {
 }
 
 /// What is known about one owner.
-#[derive(Debug)]
 struct KnownOwner {
     nodes: Vec<KnownNode>,
     /// How many further owner values it has had.

@@ -251,8 +251,8 @@ fn quarantined(
     is_alone: bool,
 ) -> NodeError {
     let message = format!(
-        "{} {:.1} s ago; it has no vote for another {:.1} s, when the leases it may have forgotten \
-         are over{}",
+        "{} ({:.1} s ago); it has no vote for another {:.1} s, when the leases it may have \
+         forgotten are over{}",
         memory_since.cause,
         now.since(memory_since.since).as_secs_f64(),
         left.as_secs_f64(),

@@ -4,6 +4,7 @@ use deadpool_redis::redis::{ErrorKind, RedisError};
 
 use crate::backend::tls;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::foreign_text::in_one_line;
 
 /// A classified error reply or broken connection.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
         );
     let knows_no_master = code(error) == Some("CLUSTERDOWN");
     let error = without_arguments(error);
-    let said = NodeError::new(node, kind, message(&error));
+    let said = NodeError::new(node, kind, in_one_line(message(&error)));
     let said = if is_refused_by_one(&error) { said.advising(REFUSED_BY_ONE) } else { said };
     Diagnosis { error: said.caused_by(error), discard, knows_no_master, has_run, is_final }
 }
