@@ -7,6 +7,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Error, Expr, Ident, Path, Token};
 
 use crate::diagnostics::{Errors, closest, list};
+use crate::hygiene::is_punct;
 use crate::keys::{self, Key};
 use crate::values::{self, Count, Mode, OnError, Time};
 
@@ -138,13 +139,39 @@ fn value(input: ParseStream<'_>, name: &Ident) -> syn::Result<Expr> {
         let message = format!("`{word}` is a keyword; write it in quotes: `{name} = \"{word}\"`");
         return Err(Error::new(word.span(), message));
     }
-    let written = input.fork();
-    input.call(Expr::parse).map_err(|error| {
-        // The end of the last value is the end of the attribute, and the error would be about all.
-        let is_cut_off = error.to_string().starts_with("unexpected end of input");
-        let rest: TokenStream = written.parse().unwrap_or_default();
-        if is_cut_off && input.is_empty() { Error::new_spanned(rest, error) } else { error }
-    })
+    let written = first_value(&input.fork());
+    let value = input.call(Expr::parse);
+    if value.is_ok() && (input.is_empty() || input.peek(Token![,])) {
+        return value;
+    }
+    if name == "key"
+        && let Some(error) = without_quotes(&written)
+    {
+        return Err(error);
+    }
+    // The end of the last value is the end of the attribute, and the error would be about all.
+    value.map_err(|error| if input.is_empty() { Error::new_spanned(written, error) } else { error })
+}
+
+/// The tokens before the next comma.
+fn first_value(input: ParseStream<'_>) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    while !input.is_empty() && !input.peek(Token![,]) {
+        tokens.extend(input.parse::<TokenTree>());
+    }
+    tokens
+}
+
+/// The value of `key` is no expression, and has `<id>` in it.
+fn without_quotes(written: &TokenStream) -> Option<Error> {
+    let trees: Vec<TokenTree> = written.clone().into_iter().collect();
+    let opens =
+        |pair: &[TokenTree]| is_punct(pair.first(), '<') && matches!(pair[1], TokenTree::Ident(_));
+    let open = trees.windows(2).position(opens)?;
+    trees[open..].iter().find(|tree| is_punct(Some(tree), '>'))?;
+    let text: String = trees.iter().map(ToString::to_string).collect();
+    let message = format!("a template is written in quotes: `key = \"{text}\"`");
+    Some(Error::new_spanned(written, message))
 }
 
 fn needs_value(name: &Ident) -> Error {

@@ -143,7 +143,7 @@ impl Dots {
     }
 }
 
-fn is_punct(token: Option<&TokenTree>, sign: char) -> bool {
+pub(crate) fn is_punct(token: Option<&TokenTree>, sign: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
 }
 

@@ -4,6 +4,7 @@ use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use syn::{Error, Expr, LitStr};
 
 use crate::diagnostics::Errors;
+use crate::hygiene::is_punct;
 use crate::part::{Part, Value};
 use crate::{delimiters, hygiene, scan};
 
@@ -125,7 +126,8 @@ fn value(literal: &LitStr, template: &str, open: usize, ends: &scan::Ends) -> sy
     }
     let span = exact(literal, start, end).unwrap_or_else(|| literal.span());
     // Located at the literal but with the hygiene of this crate: rustc then never offers to replace
-    // the whole literal by a name.
+    // the whole literal by a variable. For paths and functions it would: these are located
+    // before the literal.
     let at = Span::mixed_site().located_at(span);
     let expr = syn::parse_str::<TokenStream>(source)
         .and_then(|tokens| syn::parse2::<Expr>(respan(tokens, at)))
@@ -134,6 +136,13 @@ fn value(literal: &LitStr, template: &str, open: usize, ends: &scan::Ends) -> sy
         let message = format!(
             "{what} is not allowed in a lock key; compute the value before the call or inside a \
              method"
+        );
+        return Err(error(literal, start, end, message));
+    }
+    if matches!(expr, Expr::Lit(_)) {
+        let message = format!(
+            "`<{source}>` is the same text in every call; name an argument, as in `<id>`, or write \
+             the text without the brackets"
         );
         return Err(error(literal, start, end, message));
     }
@@ -257,15 +266,35 @@ fn exact(literal: &LitStr, start: usize, end: usize) -> Option<Span> {
     token.subspan(start + 1..=end).map(|span| span.resolved_at(literal.span()))
 }
 
+/// Gives the tokens of a placeholder this span; those of paths and functions begin it, and have no
+/// length.
 fn respan(tokens: TokenStream, span: Span) -> TokenStream {
-    let respan_one = |mut token: TokenTree| {
-        if let TokenTree::Group(group) = &token {
-            token = Group::new(group.delimiter(), respan(group.stream(), span)).into();
-        }
-        token.set_span(span);
+    let before = span.located_at(beginning(span));
+    let trees: Vec<TokenTree> = tokens.into_iter().collect();
+    let respan_one = |at: usize| {
+        let (last, next) = (at.checked_sub(1).and_then(|at| trees.get(at)), trees.get(at + 1));
+        let is_call = || matches!(next, Some(TokenTree::Group(_))) && !is_punct(last, '.');
+        let mut token = trees[at].clone();
+        let is_path = match &token {
+            TokenTree::Ident(name) => {
+                let is_segment = is_punct(next, ':') || is_punct(last, ':');
+                hygiene::is_constant(name) || is_segment || is_call()
+            }
+            TokenTree::Group(group) => {
+                token = Group::new(group.delimiter(), respan(group.stream(), span)).into();
+                false
+            }
+            _ => false,
+        };
+        token.set_span(if is_path { before } else { span });
         token
     };
-    tokens.into_iter().map(respan_one).collect()
+    (0..trees.len()).map(respan_one).collect()
+}
+
+/// Where `span` begins, without any length: what is put there replaces nothing.
+fn beginning(span: Span) -> Span {
+    if proc_macro::is_available() { span.unwrap().start().into() } else { span }
 }
 
 const ALIGNED: &str = "fill and alignment are not supported in a lock key; pad a number with \
