@@ -10,6 +10,7 @@ use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
 use super::grant_table::{GrantTable, LeftBehind, WinBack};
 use super::member::Member;
 use super::restart_guard::RestartGuard;
+use super::rules::Rules;
 use super::steps::Steps;
 use super::tally;
 use super::tally::Election;
@@ -44,24 +45,6 @@ impl fmt::Debug for Quorum {
             .field("needed", needed)
             .finish_non_exhaustive()
     }
-}
-
-/// The rules by which N nodes decide.
-#[derive(Debug)]
-pub(crate) struct Rules {
-    /// At least a majority of the nodes, and at most all of them.
-    pub(crate) quorum: usize,
-    /// `None` trusts nodes to remember every lease they granted.
-    pub(crate) guard: Option<Arc<RestartGuard>>,
-    /// How long a node may wait for its replicas before it answers.
-    pub(crate) replica_wait: Duration,
-    /// How long one command to a node may take.
-    pub(crate) reply_timeout: Duration,
-}
-
-/// More than half.
-pub(crate) fn majority(nodes: usize) -> usize {
-    nodes / 2 + 1
 }
 
 impl Quorum {

@@ -15,11 +15,13 @@ pub(crate) mod other_clocks;
 pub(crate) mod raise;
 pub(crate) mod release_hints;
 pub(crate) mod restart_guard;
+mod rules;
 mod steps;
 pub(crate) mod tally;
 pub(crate) mod vote;
 
-pub(crate) use backend::{Quorum, Rules, majority};
+pub(crate) use backend::Quorum;
 #[cfg(test)]
 pub(crate) use member::{Member, NodeAdmission};
 pub(crate) use restart_guard::RestartGuard;
+pub(crate) use rules::{Rules, majority};

@@ -168,6 +168,9 @@ fn the_message_is_what_was_said() {
     assert_eq!(message("BUSY a script runs"), "BUSY a script runs");
     assert_eq!(message("BUSY"), "BUSY");
     assert!(made(ErrorKind::Io, "no route").error.message().contains("no route"));
+    // As of a server that answers in HTTP.
+    let parsed = made(ErrorKind::Parse, "Parse error at 1\nUnexpected `33`\n");
+    assert!(parsed.error.message().ends_with("Parse error at 1; Unexpected `33`"), "{parsed:?}");
 }
 
 #[test]
