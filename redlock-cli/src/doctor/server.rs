@@ -103,20 +103,23 @@ async fn reach(node: &mut Node, topology: &Topology, report: &mut Report) -> boo
         report.bad("reachable", "the server stopped answering");
         return false;
     };
-    let text = format!("answers within {:.2} ms", trip.as_secs_f64() * 1_000.0);
-    if *trip > SLOW {
-        // A renewal may take a twelfth of the lease; one of several servers has a twentieth to
-        // answer an acquire.
-        let least = duration::show(*trip * if topology.is_quorum() { 20 } else { 12 });
-        report.doubtful("latency", format!("{text}; every `expire` must be longer than {least}"));
-    } else {
-        report.good("latency", text);
-    }
+    latency(*trip, topology, report);
     // The fastest trip leaves the least doubt about the moment of the answer.
     if let Some((_, offset)) = clocks.into_iter().min_by_key(|(trip, _)| *trip) {
         clock(offset, report);
     }
     true
+}
+
+/// An answer to a renewal may take a twelfth of the lease; one of several servers to an acquire a
+/// twentieth.
+fn latency(trip: Duration, topology: &Topology, report: &mut Report) {
+    let text = format!("answers within {:.2} ms", trip.as_secs_f64() * 1_000.0);
+    if trip <= SLOW {
+        return report.good("latency", text);
+    }
+    let least = duration::show(trip * if topology.is_quorum() { 20 } else { 12 });
+    report.doubtful("latency", format!("{text}; every `expire` must be longer than {least}"));
 }
 
 fn clock(offset: f64, report: &mut Report) {
@@ -255,6 +258,17 @@ mod tests {
         check(Info(info), &mut report);
         let finding = report.findings.remove(0);
         (finding.grade, finding.text)
+    }
+
+    #[test]
+    fn far_servers_need_long_leases_and_several_of_them_longer_ones() {
+        for (servers, least) in [(1, "960 ms"), (3, "1.6 s")] {
+            let topology = Topology::Masters(vec![String::new(); servers]);
+            let mut report = Report::of("a");
+            latency(Duration::from_millis(80), &topology, &mut report);
+            let text = report.findings.remove(0).text;
+            assert!(text.ends_with(&format!("longer than {least}")), "{servers}: {text}");
+        }
     }
 
     #[test]
