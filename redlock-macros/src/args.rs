@@ -150,7 +150,10 @@ fn value(input: ParseStream<'_>, name: &Ident) -> syn::Result<Expr> {
         return Err(error);
     }
     // The end of the last value is the end of the attribute, and the error would be about all.
-    value.map_err(|error| if input.is_empty() { Error::new_spanned(written, error) } else { error })
+    value.map_err(|error| {
+        let is_cut_off = error.to_string().starts_with("unexpected end of input");
+        if is_cut_off && input.is_empty() { Error::new_spanned(written, error) } else { error }
+    })
 }
 
 /// The tokens before the next comma.
@@ -162,12 +165,14 @@ fn first_value(input: ParseStream<'_>) -> TokenStream {
     tokens
 }
 
-/// The value of `key` is no expression, and has `<id>` in it.
+/// The value of `key` is no expression, and has `<id>` in it, which `id::<T>()` has not.
 fn without_quotes(written: &TokenStream) -> Option<Error> {
     let trees: Vec<TokenTree> = written.clone().into_iter().collect();
-    let opens =
-        |pair: &[TokenTree]| is_punct(pair.first(), '<') && matches!(pair[1], TokenTree::Ident(_));
-    let open = trees.windows(2).position(opens)?;
+    let is_sign = |at: usize, sign| is_punct(trees.get(at), sign);
+    let is_turbofish = |at| at > 1 && is_sign(at - 1, ':') && is_sign(at - 2, ':');
+    let is_name = |at: usize| matches!(trees.get(at), Some(TokenTree::Ident(_)));
+    let opens = |at: &usize| is_sign(*at, '<') && is_name(at + 1) && !is_turbofish(*at);
+    let open = (0..trees.len()).find(opens)?;
     trees[open..].iter().find(|tree| is_punct(Some(tree), '>'))?;
     let text: String = trees.iter().map(ToString::to_string).collect();
     let message = format!("a template is written in quotes: `key = \"{text}\"`");

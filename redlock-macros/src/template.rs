@@ -1,6 +1,6 @@
 //! Parses the key template: `"stock-<order.id:05>"` becomes texts and expressions.
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use syn::{Error, Expr, LitStr};
 
 use crate::diagnostics::Errors;
@@ -124,13 +124,15 @@ fn value(literal: &LitStr, template: &str, open: usize, ends: &scan::Ends) -> sy
         let message = "empty placeholder; name a function argument, as in `<id>`";
         return Err(error(literal, open, ends.close + 1, message));
     }
-    let span = exact(literal, start, end).unwrap_or_else(|| literal.span());
+    let exact = exact(literal, start, end);
+    let span = exact.unwrap_or_else(|| literal.span());
     // Located at the literal but with the hygiene of this crate: rustc then never offers to replace
-    // the whole literal by a variable. For paths and functions it would: these are located
-    // before the literal.
+    // the whole literal by a variable. For paths and functions it would: these are located before
+    // the literal.
     let at = Span::mixed_site().located_at(span);
+    let before = if exact.is_some() { at } else { at.located_at(beginning(span)) };
     let expr = syn::parse_str::<TokenStream>(source)
-        .and_then(|tokens| syn::parse2::<Expr>(respan(tokens, at)))
+        .and_then(|tokens| syn::parse2::<Expr>(respan(tokens, at, before)))
         .map_err(|_| error(literal, start, end, not_an_expression(source)))?;
     if let Some(what) = hygiene::forbidden_in_template(&expr) {
         let message = format!(
@@ -266,30 +268,35 @@ fn exact(literal: &LitStr, start: usize, end: usize) -> Option<Span> {
     token.subspan(start + 1..=end).map(|span| span.resolved_at(literal.span()))
 }
 
-/// Gives the tokens of a placeholder this span; those of paths and functions begin it, and have no
-/// length.
-fn respan(tokens: TokenStream, span: Span) -> TokenStream {
-    let before = span.located_at(beginning(span));
+/// Gives the tokens of a placeholder the span `at`, and those of paths and functions the span
+/// `before`.
+fn respan(tokens: TokenStream, at: Span, before: Span) -> TokenStream {
     let trees: Vec<TokenTree> = tokens.into_iter().collect();
-    let respan_one = |at: usize| {
-        let (last, next) = (at.checked_sub(1).and_then(|at| trees.get(at)), trees.get(at + 1));
-        let is_call = || matches!(next, Some(TokenTree::Group(_))) && !is_punct(last, '.');
-        let mut token = trees[at].clone();
+    let respan_one = |place: usize| {
+        let last = place.checked_sub(1).and_then(|place| trees.get(place));
+        let next = trees.get(place + 1);
+        let mut token = trees[place].clone();
         let is_path = match &token {
             TokenTree::Ident(name) => {
                 let is_segment = is_punct(next, ':') || is_punct(last, ':');
-                hygiene::is_constant(name) || is_segment || is_call()
+                let is_called = is_arguments(next) && !is_punct(last, '.');
+                hygiene::is_constant(name) || is_segment || is_called
             }
             TokenTree::Group(group) => {
-                token = Group::new(group.delimiter(), respan(group.stream(), span)).into();
+                let inner = respan(group.stream(), at, before);
+                token = Group::new(group.delimiter(), inner).into();
                 false
             }
             _ => false,
         };
-        token.set_span(if is_path { before } else { span });
+        token.set_span(if is_path { before } else { at });
         token
     };
     (0..trees.len()).map(respan_one).collect()
+}
+
+fn is_arguments(token: Option<&TokenTree>) -> bool {
+    matches!(token, Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis)
 }
 
 /// Where `span` begins, without any length: what is put there replaces nothing.

@@ -9,6 +9,6 @@ mod show;
 
 pub use invalid_key::InvalidKeyReason;
 pub use lock_error::LockError;
-pub use node_error::{NodeError, NodeErrorKind};
 #[cfg(feature = "cluster")]
-pub(crate) use node_error::{UNCOVERED_SLOTS, WITHOUT_MASTER};
+pub(crate) use node_error::WITHOUT_MASTER;
+pub use node_error::{NodeError, NodeErrorKind};

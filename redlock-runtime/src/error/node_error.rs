@@ -74,9 +74,7 @@ impl NodeError {
     fn is_without_master(&self) -> bool {
         self.kind == NodeErrorKind::Cluster
             && self.node.starts_with("cluster ")
-            && ["CLUSTERDOWN", "MOVED", "ASK", UNCOVERED_SLOTS]
-                .iter()
-                .any(|begin| self.message.starts_with(begin))
+            && ["CLUSTERDOWN", "MOVED", "ASK"].iter().any(|code| self.message.starts_with(code))
     }
 
     /// The keys of a lock are on two masters of its cluster.
@@ -256,9 +254,6 @@ pub enum NodeErrorKind {
     /// of several keys was lost while others were waited for.
     Refused,
 }
-
-/// How an error begins that says which slots of a cluster no master has.
-pub(crate) const UNCOVERED_SLOTS: &str = "no master has the slots";
 
 /// What to do where a cluster, known as one, has no master for a key at the moment.
 pub(crate) const WITHOUT_MASTER: &str = "is the master of this key running, or being replaced? \

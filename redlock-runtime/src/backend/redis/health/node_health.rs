@@ -19,6 +19,9 @@ use crate::report::Reports;
 use crate::shield::tell;
 use crate::telemetry;
 
+#[cfg(feature = "cluster")]
+mod of_many;
+
 /// A server that is silent for this long is out. One late reply means little: a caller may block
 /// the runtime on which it waits.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -64,6 +67,8 @@ struct Outage {
     /// Since when the node answers again.
     answers: Option<Moment>,
     failed: u64,
+    /// When the last failure became known.
+    failed_at: Moment,
     kind: NodeErrorKind,
     error: String,
     is_reported: bool,
@@ -93,20 +98,15 @@ impl OutageLog {
         if self.is_calm.load(Ordering::Relaxed) {
             return;
         }
-        self.learn_answer(self.leads_to_one);
+        self.learn_answer(|_| self.leads_to_one);
     }
 
-    /// All servers behind this name answer.
-    pub(crate) fn heard_all(&self) {
-        self.learn_answer(true);
-    }
-
-    fn learn_answer(&self, is_of_all: bool) {
+    fn learn_answer(&self, speaks_of_all: impl FnOnce(&Outage) -> bool) {
         {
             let mut state = self.state.lock();
             if let Some(outage) = &mut state.outage {
-                if is_of_all {
-                    outage.answers.get_or_insert_with(|| CLOCK.now());
+                if outage.answers.is_none() && speaks_of_all(outage) {
+                    outage.answers = Some(CLOCK.now());
                 }
                 return;
             }
@@ -138,6 +138,7 @@ impl OutageLog {
             let outage = state.outage.get_or_insert_with(|| Outage::new(began));
             outage.answers = None;
             outage.failed += 1;
+            outage.failed_at = now;
             (outage.kind, outage.error) = (failure.error.kind(), failure.error.to_string());
             outage.is_reported.then(|| now.since(outage.began))
         };
@@ -342,6 +343,7 @@ impl Outage {
             began,
             answers: None,
             failed: 0,
+            failed_at: began,
             kind: NodeErrorKind::Unreachable,
             error: String::new(),
             is_reported: false,

@@ -16,18 +16,18 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long one answer may take.
 const REPLY: Duration = Duration::from_secs(1);
-/// Both for a cluster: each of its masters is asked.
-const PAUSE_OF_MANY: Duration = Duration::from_secs(5);
+/// The same for a cluster, of which each master is asked: all of its clients begin at one moment.
+const SHORTEST_PAUSE_OF_MANY: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE_OF_MANY: Duration = Duration::from_secs(5);
 const REPLY_OF_MANY: Duration = Duration::from_secs(5);
 
 /// Waits for outages, and for connections that break. `check` asks whether an outage is over.
 pub(crate) async fn watch<S: Source>(core: &NodeCore<S>, check: &dyn HealthCheck) {
     let health = &core.health;
-    let (longest_pause, within) =
-        if S::LEADS_TO_ONE { (LONGEST_PAUSE, REPLY) } else { (PAUSE_OF_MANY, REPLY_OF_MANY) };
+    let longest = if S::LEADS_TO_ONE { LONGEST_PAUSE } else { LONGEST_PAUSE_OF_MANY };
     loop {
         health.news().await;
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = if S::LEADS_TO_ONE { SHORTEST_PAUSE } else { SHORTEST_PAUSE_OF_MANY };
         loop {
             if !health.is_out() || health.answers_again() {
                 if health.take_suspicion() && S::LEADS_TO_ONE {
@@ -38,13 +38,26 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>, check: &dyn HealthCheck
                     break;
                 }
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(longest_pause);
-            if health.is_silent() {
-                check.check_health(within).await;
+            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            pause = (pause * 2).min(longest);
+            if !S::LEADS_TO_ONE {
+                // Also those that have all answered once: nobody else may ask them all.
+                check_all(core, check).await;
+            } else if health.is_silent() {
+                check.check_health(REPLY).await;
             }
             health.report_lasting();
         }
+    }
+}
+
+/// Checks all masters of a cluster. Far ones take some time to connect to; but operators are told
+/// when the check has taken as long as the answer of one server may.
+async fn check_all<S: Source>(core: &NodeCore<S>, check: &dyn HealthCheck) {
+    let mut checking = check.check_health(REPLY_OF_MANY);
+    if timeout(REPLY, &mut checking).await.is_err() {
+        core.health.confirm();
+        checking.await;
     }
 }
 

@@ -20,7 +20,8 @@ use crate::backend::redis::node_core::NodeCore;
 use crate::backend::redis::pubsub::{broken, silent};
 use crate::backend::redis::route::Route;
 use crate::backend::{Fault, HealthAnswer, HealthCheck};
-use crate::error::{NodeError, NodeErrorKind, UNCOVERED_SLOTS, WITHOUT_MASTER};
+use crate::clock::Moment;
+use crate::error::{NodeError, NodeErrorKind, WITHOUT_MASTER};
 use crate::health::{Health, NodeHealth};
 use crate::key::mark_of_slot;
 use crate::together::together;
@@ -55,21 +56,7 @@ impl HealthCheck for ClusterHealth {
                 }
                 Err(error) => Health::new(vec![self.judged_as_a_whole(begun, Err(error))], 1),
             };
-            // A part of the cluster that is out makes an outage, as it does for commands. A part
-            // that refuses the check to this user does not.
-            let errors = || health.nodes().iter().filter_map(NodeHealth::error);
-            match errors().find(|error| error.is_outage()) {
-                Some(error) => {
-                    // It may be the connection of the pool that is dead.
-                    if let Some(loan) = self.examining.at_hand() {
-                        self.examining.discard(&loan);
-                    }
-                    let failure = Failure::new(error.clone(), false, false);
-                    drop(self.core().health.failed(failure, sent));
-                    self.core().health.confirm();
-                }
-                None => self.core().health.heard_all(),
-            }
+            self.note(&health, sent);
             health
         })
     }
@@ -79,6 +66,30 @@ impl ClusterHealth {
     pub(super) fn new(route: Route<Shards>, prefix: Arc<str>) -> Self {
         let examining = SharedConnection::new(Arc::clone(&route.core.source));
         Self { route, prefix, checks: LastChecks::default(), examining }
+    }
+
+    /// A part of the cluster that is out makes an outage, as it does for commands. Any other error
+    /// keeps an outage that commands have found from ending, but for a check that this user may not
+    /// make.
+    fn note(&self, found: &Health, sent: Moment) {
+        let health = &self.core().health;
+        let errors = || found.nodes().iter().filter_map(NodeHealth::error);
+        let error = errors()
+            .find(|error| error.is_outage())
+            .or_else(|| errors().find(|error| error.kind() != NodeErrorKind::NoPermission));
+        // In an outage, it may be the connection of the pool that is dead; it is not kept open
+        // behind one.
+        if (error.is_some() || health.is_out())
+            && let Some(loan) = self.examining.at_hand()
+        {
+            self.examining.discard(&loan);
+        }
+        if let Some(error) = error {
+            drop(health.failed(Failure::new(error.clone(), false, false), sent));
+            health.goes_on();
+        } else {
+            health.heard_all(sent);
+        }
     }
 
     fn core(&self) -> &NodeCore<Shards> {
@@ -97,7 +108,7 @@ impl ClusterHealth {
     /// be asked for.
     fn covered(&self, view: &View) -> Result<(), NodeError> {
         let message = match (view.gap, view.unnamed) {
-            (Some((first, last)), _) => format!("{UNCOVERED_SLOTS} {first} to {last}"),
+            (Some((first, last)), _) => format!("no master has the slots {first} to {last}"),
             (None, Some(unnamed)) => slots::without_address(unnamed),
             (None, None) => return Ok(()),
         };
@@ -198,7 +209,7 @@ impl ClusterHealth {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+    use std::sync::atomic::{AtomicU16, Ordering};
 
     use super::super::cluster::RedisCluster;
     use super::super::fake_server::fake_server;
@@ -206,6 +217,7 @@ mod tests {
     use crate::backend::redis::connection::bulk;
     use crate::backend::redis::node_core::NodeOptions;
     use crate::backend::{BackgroundWork, LockBackend};
+    use crate::mutex::Mutex;
 
     /// The server has all slots, does not know its address, and agrees to everything else.
     #[tokio::test]
@@ -226,30 +238,37 @@ mod tests {
     async fn until(is_so: impl Fn() -> bool) {
         let come = async {
             while !is_so() {
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         timeout(Duration::from_secs(30), come).await.expect("it does not come");
     }
 
-    /// No call is made meanwhile, and what one server answers says nothing about the others.
-    #[tokio::test]
-    async fn a_cluster_that_is_out_is_checked_in_the_background() {
-        let (is_down, port) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU16::new(0)));
-        let (is_down_now, at) = (Arc::clone(&is_down), Arc::clone(&port));
+    /// A cluster of one server, which has the slots up to this one, and its answer to `GET`.
+    async fn cluster(last: u16, get: Arc<Mutex<&'static str>>) -> RedisCluster {
+        let port = Arc::new(AtomicU16::new(0));
+        let at = Arc::clone(&port);
         let answer = move |command: &str| {
             if command.contains("SLOTS") {
                 let (host, port) = (bulk("127.0.0.1"), at.load(Ordering::Relaxed));
-                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n{host}\r\n:{port}\r\n")
-            } else if command.contains("GET") && is_down_now.load(Ordering::Relaxed) {
-                "-CLUSTERDOWN The cluster is down\r\n".to_owned()
+                format!("*1\r\n*3\r\n:0\r\n:{last}\r\n*2\r\n{host}\r\n:{port}\r\n")
             } else {
-                "+OK\r\n".to_owned()
+                let said = if command.contains("GET") { *get.lock() } else { "+OK" };
+                format!("{said}\r\n")
             }
         };
         port.store(fake_server(answer).await, Ordering::Relaxed);
         let url = format!("redis://127.0.0.1:{}", port.load(Ordering::Relaxed));
-        let cluster = RedisCluster::open(&[url], None, NodeOptions::default()).unwrap();
+        RedisCluster::open(&[url], None, NodeOptions::default()).unwrap()
+    }
+
+    /// No call is made meanwhile, and what one server answers says nothing about the others. A
+    /// master that refuses the login cannot be used either.
+    #[tokio::test]
+    async fn a_cluster_that_is_out_is_checked_in_the_background() {
+        let refusal = "-NOAUTH Authentication required.";
+        let get = Arc::new(Mutex::new(refusal));
+        let cluster = cluster(16383, Arc::clone(&get)).await;
         let health = &cluster.health.core().health;
         tokio::spawn(cluster.background_task().unwrap());
         let error = NodeError::new("cluster n", NodeErrorKind::Unreachable, "refused");
@@ -257,8 +276,19 @@ mod tests {
         until(|| health.is_told()).await;
         health.heard();
         assert!(health.is_silent(), "one server answers all the time");
-        is_down.store(false, Ordering::Relaxed);
+        *get.lock() = "$-1";
         until(|| !health.is_silent()).await;
+        *get.lock() = refusal;
+        until(|| health.is_silent()).await;
+    }
+
+    /// A client whose locks are all in the other slots misses nothing.
+    #[tokio::test]
+    async fn slots_without_a_master_are_no_outage_before_a_call_wants_them() {
+        let cluster = cluster(16382, Arc::new(Mutex::new("$-1"))).await;
+        let health = cluster.health.check_health(Duration::from_secs(60)).await;
+        assert!(!health.is_available(), "{health:?}");
+        assert!(!cluster.health.core().health.is_out());
     }
 
     #[test]

@@ -101,6 +101,7 @@ fn a_connection_that_broke_raises_a_suspicion_once() {
     assert!(health.knows_server());
 }
 
+#[cfg(feature = "cluster")]
 #[test]
 fn of_several_servers_one_that_answers_says_little() {
     let reports = Arc::new(Reports::new(Clock::Boot));
@@ -108,7 +109,9 @@ fn of_several_servers_one_that_answers_says_little() {
     health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
     health.heard();
     assert!(health.is_silent(), "another one is out");
-    health.heard_all();
+    health.heard_all(CLOCK.now().minus(QUIET));
+    assert!(health.is_silent(), "a command has failed since");
+    health.heard_all(CLOCK.now().plus(QUIET));
     assert!(!health.is_silent());
     let answers_since = |ago: Duration| {
         health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(ago));
