@@ -85,8 +85,9 @@ impl ClusterHealth {
             self.examining.discard(&loan);
         }
         if let Some(error) = error {
+            health.not_all_answer();
             drop(health.failed(Failure::new(error.clone(), false, false), sent));
-            health.goes_on();
+            health.confirm();
         } else {
             health.heard_all(sent);
         }

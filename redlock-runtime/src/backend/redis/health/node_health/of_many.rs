@@ -9,11 +9,10 @@ impl OutageLog {
         self.learn_answer(|outage| sent > outage.failed_at);
     }
 
-    /// Not all servers behind this name can be used, as a check has found: an outage is not over.
-    pub(crate) fn goes_on(&self) {
+    /// Not all servers behind this name can be used: an outage is not over.
+    pub(crate) fn not_all_answer(&self) {
         if let Some(outage) = &mut self.state.lock().outage {
             outage.answers = None;
         }
-        self.confirm();
     }
 }
