@@ -2,6 +2,9 @@
 //! them should have a door for a fuzzer. What they refer to as `crate::..` stands here.
 #![allow(dead_code, unused_imports, unreachable_pub, clippy::all)]
 
+// A crate of macros has it without a word.
+extern crate proc_macro;
+
 #[path = "../../redlock-macros/src/args.rs"]
 mod args;
 mod attribute;
