@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "c88d42a7e95a2cec090eb9e5d575659d178b31c1");
+        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "54f4766d7a4fdcc957f303b921a9832f64eddb75");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))

@@ -17,7 +17,7 @@ use super::commands::reply::Timed;
 use super::commands::{Part, ScriptCall, by_kind, shared};
 use super::connection::diagnose;
 use super::founders;
-use super::pubsub::{NOBODY, handed_over};
+use super::pubsub::{NOBODY, queue_signals};
 use crate::backend::{
     Acquired, AllAcquired, Claim, Downgraded, Enqueued, Found, FoundersOffer, Look, QueueSignal,
     Release, Rotated, TokensUsed,
@@ -236,9 +236,9 @@ pub(crate) fn founders(
     answer.map(|(founders, _)| founders).map_err(|error| node_error(&error))
 }
 
-/// Who is handed a lock by a message, and with what. `None`: the message says something else.
+/// What a message tells those who stand in a queue. `None`: it says something else.
 pub(crate) fn signalled(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
-    handed_over(message)
+    queue_signals(message)
 }
 
 /// The scripts that ship.

@@ -12,6 +12,6 @@ pub(crate) use handover_watchdog::HandoverWatchdog;
 pub(crate) use last_ones::LastOnes;
 pub(crate) use listening::Listening;
 #[cfg(test)]
-pub(crate) use registry::handed_over;
+pub(crate) use registry::queue_signals;
 pub(crate) use registry::{NOBODY, Registry};
 pub(crate) use subscription::{Listener, PubsubStream, broken, silent};

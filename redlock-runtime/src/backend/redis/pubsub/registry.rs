@@ -339,11 +339,12 @@ fn parse(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
     Some((lock, QueueSignal::HandedOver { fencing_tokens, lease }))
 }
 
-/// The owners that a message hands a lock to, and their signals. `None`: one of them is another
-/// signal.
+/// The signals of a message for those who stand in a queue, and their owners. `None`: one of them
+/// is another signal.
 #[cfg(test)]
-pub(crate) fn handed_over(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
+pub(crate) fn queue_signals(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
     let owned = |(lock, signal): (Lock<'_>, _)| (lock.owner.to_owned(), signal);
+    let parse = |signal| parse(signal).or_else(|| parse_look(signal));
     signals(message).map(|signal| parse(signal).map(owned)).collect()
 }
 
@@ -358,7 +359,7 @@ fn parse_ping(message: &[u8]) -> Option<Lock<'_>> {
 }
 
 /// `look <length of the owner> <owner><lock key>`: the holders of a shared kind end earlier than
-/// the waiter was told.
+/// the waiter was told, or those ahead of it have left the queue.
 fn parse_look(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
     Some((Lock::parse(message.strip_prefix(LOOK)?)?, QueueSignal::Disturbed))
 }

@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "e0317ad2372f10812a42459d2904ddc31115ae24"),
-    (&rotate::SCRIPT, "058a1f548bfd70718d09c94dc97d96205e4ba2af"),
-    (&nudge::SCRIPT, "b410715c4c90c38630d6f948f2719c8249499bf2"),
-    (&release_all::SCRIPT, "c88d42a7e95a2cec090eb9e5d575659d178b31c1"),
-    (&release::SCRIPT, "e03688859be8a00d6272036b9b5dbdc9cb20e391"),
+    (&enqueue::SCRIPT, "bdb09b70c4a54d55a32a6646a8ed9b4108415adf"),
+    (&rotate::SCRIPT, "c50c7d15e7932b6385fbb85a2b11138508d8bb9a"),
+    (&nudge::SCRIPT, "ace707af0a93765941d516d5268a2f2d384fef7e"),
+    (&release_all::SCRIPT, "54f4766d7a4fdcc957f303b921a9832f64eddb75"),
+    (&release::SCRIPT, "ae2b13f4c6000de4c25c4e188b02e91f02699465"),
 ];
 
 /// The texts of all scripts.

@@ -163,7 +163,7 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   -- Removes the entry of an owner. If a group holds the lock, lets in the entries behind it that
   -- may join the group. max_ahead: as for find, where known.
   function queue.leave(owner, max_ahead)
-    local entry = queue.find(owner, max_ahead)
+    local entry, ahead = queue.find(owner, max_ahead)
     if not entry then
       return
     end
@@ -171,6 +171,10 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     local holder = redis.pcall('GET', lock)
     if holder == readers_marker or holder == permits_marker then
       queue.group().admit()
+    end
+    -- The lock of an owner that releases it goes to the first waiter right after this.
+    if ahead == 0 and holder ~= owner then
+      queue.disturb_first()
     end
   end
 
@@ -262,6 +266,16 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   -- Signals the process of an entry about the lock. Returns what queue.signal returns.
   function queue.signal_entry(entry, words)
     return queue.signal(entry.channel, queue.message_of(entry, words))
+  end
+
+  -- Has the first waiter look again: the lock may be free earlier than it was told, or it has come
+  -- to the head of the queue, and does not know that yet.
+  function queue.disturb_first()
+    local text = redis.pcall('LINDEX', queue_key, 0)
+    local first = type(text) == 'string' and queue.parse(text)
+    if first and first.channel ~= '-' then
+      queue.signal_entry(first, 'look')
+    end
   end
 
   -- The entry that gets the lock next, and how many entries are ahead of it; nil if there is none.

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "16aee1bef0122b7d25cf64e3e2635ebc4d64a976"),
-    (&enqueue::SCRIPT, "1e89312317b3948a054319b6d47db05c08eaf564"),
-    (&release::SCRIPT, "a76699f46825f6658f71990b1c819397ebb7523a"),
+    (&acquire::SCRIPT, "161bf46307decac9564358ef57c064824ab7c9ed"),
+    (&enqueue::SCRIPT, "6610520860197821d14dfe7766fae1ad635c5f0d"),
+    (&release::SCRIPT, "753ec7e289f8cc987f8bbdafe4a03e0d9fad26e8"),
     (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "406eface9b238d147d414cc431498088a053e175"),
+    (&downgrade::SCRIPT, "342ca26af943e1397ced93aac0b6f866be0ce2f1"),
 ];
 
 /// The texts of all scripts.

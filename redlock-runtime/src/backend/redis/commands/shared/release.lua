@@ -51,11 +51,8 @@ if ends_earlier then
 end
 if queue then
   queue.group().admit()
-  -- The first waiter may have to look earlier than it was told.
-  local first_text = ends_earlier and redis.pcall('LINDEX', queue_key, 0)
-  local first = type(first_text) == 'string' and queue.parse(first_text)
-  if first and first.channel ~= '-' then
-    queue.signal_entry(first, 'look')
+  if ends_earlier then
+    queue.disturb_first()
   end
 end
 return reply
