@@ -370,35 +370,3 @@ async fn dropping_an_acquire_at_any_time_leaves_nobody_in_the_queue() {
         assert!(redlock.held().is_empty());
     }
 }
-
-/// Those ahead of it do not wait any more: it is the first, and has to know that.
-#[tokio::test(start_paused = true)]
-async fn whoever_comes_to_the_head_of_the_queue_looks_when_the_lease_ends() {
-    for min_hold in [None, Some(SECOND)] {
-        let server = Server::new();
-        let holder = server.client();
-        let request = holder.lock("k").expire(SECOND);
-        let held = match min_hold {
-            None => request.max_renew(0).acquire().await.unwrap(),
-            Some(min_hold) => request.min_hold(min_hold).acquire().await.unwrap(),
-        };
-        let begun = Instant::now();
-        if min_hold.is_some() {
-            held.release().await.unwrap();
-        } else {
-            std::mem::forget(held);
-        }
-        let mut hasty = Vec::new();
-        for _ in 0..10 {
-            hasty.push(waits_for(&server.client(), EXPIRE, Wait::AtMost(SECOND / 4)).await);
-        }
-        let last = waits(&server.client()).await;
-        for one in hasty {
-            assert!(one.await.unwrap().is_err());
-        }
-        assert_eq!(server.waiting(), 1);
-        drop(granted(last).await);
-        let took = begun.elapsed();
-        assert!(took < SECOND + 20 * MOMENT, "{took:?} with {min_hold:?}");
-    }
-}

@@ -30,6 +30,7 @@ mod odd_clocks;
 mod odd_marks;
 mod options;
 mod panics;
+mod queue_left;
 mod queue_lost;
 mod queue_search;
 mod quorum;

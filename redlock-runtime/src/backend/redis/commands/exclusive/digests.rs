@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "bdb09b70c4a54d55a32a6646a8ed9b4108415adf"),
-    (&rotate::SCRIPT, "c50c7d15e7932b6385fbb85a2b11138508d8bb9a"),
-    (&nudge::SCRIPT, "ace707af0a93765941d516d5268a2f2d384fef7e"),
-    (&release_all::SCRIPT, "54f4766d7a4fdcc957f303b921a9832f64eddb75"),
-    (&release::SCRIPT, "ae2b13f4c6000de4c25c4e188b02e91f02699465"),
+    (&enqueue::SCRIPT, "0e78acbf85443eb22d37d0851a0904e03235c895"),
+    (&rotate::SCRIPT, "826de02ca1f7908404d421287536949477a6372e"),
+    (&nudge::SCRIPT, "035bdb73478d60e93d135d9d7fecfae5b23a16b5"),
+    (&release_all::SCRIPT, "6c78e0233b1df1fc68204c0122beadc8ec0f7be3"),
+    (&release::SCRIPT, "cfea42b77471dd5aeca5e464c30bfc0a9e51d106"),
 ];
 
 /// The texts of all scripts.

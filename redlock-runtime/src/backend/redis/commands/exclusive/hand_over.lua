@@ -48,8 +48,6 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   local max_dropped = 16
   -- A mailbox holds at most this many messages. A client that fetches none of them is gone.
   local max_messages = 1024
-  -- A client with this many unread messages counts as gone, and is sent no further ping.
-  local max_unread = 16
   -- How long a mailbox lasts after its last message (ms).
   local mailbox_life = 60000
   -- A search reads this many entries at a time.
@@ -238,24 +236,6 @@ local function queue_of(lock, mark, counter, queue_key, sender)
       ahead = ahead - 1
     end
     return ahead
-  end
-
-  -- Is there a process that waits with this entry, as far as the server can tell?
-  function queue.seems_alive(entry)
-    if not entry or entry.is_hint and queue.is_expired(entry) then
-      return false
-    end
-    if entry.channel == '-' then
-      return true
-    end
-    if string.sub(entry.channel, 1, 1) == '@' then
-      local unread = redis.pcall('LLEN', string.sub(entry.channel, 2))
-      if type(unread) == 'number' and unread >= max_unread then
-        return false
-      end
-    end
-    -- A listener is enough: a process whose caller has gone removes the entry itself.
-    return queue.signal_entry(entry, 'ping') ~= 0
   end
 
   -- The text of a signal about the lock for the process of an entry.

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "161bf46307decac9564358ef57c064824ab7c9ed"),
-    (&enqueue::SCRIPT, "6610520860197821d14dfe7766fae1ad635c5f0d"),
-    (&release::SCRIPT, "753ec7e289f8cc987f8bbdafe4a03e0d9fad26e8"),
+    (&acquire::SCRIPT, "c11f608b4ccbd8e92a2abf93c51572cae19fdf69"),
+    (&enqueue::SCRIPT, "05a2d162b630eab95c09a6e40e82f7102fa2e99c"),
+    (&release::SCRIPT, "9ba8ab378e03649a3a446b0045ece0340f2469fe"),
     (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "342ca26af943e1397ced93aac0b6f866be0ce2f1"),
+    (&downgrade::SCRIPT, "b4367b4cf77d8c2874de287500221a6e0474feec"),
 ];
 
 /// The texts of all scripts.

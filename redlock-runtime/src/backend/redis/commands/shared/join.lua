@@ -3,6 +3,8 @@
 
 -- At most this many entries are checked for a waiter that came before.
 local max_looked_at = 16
+-- A client with this many unread messages counts as gone, and is sent no further ping.
+local max_unread = 16
 
 -- owner: also the sender for queue_of. kind: 'r' (reader) or 'p<n>' (one of n permits).
 local function shared_lock(lock, mark, counter, queue_key, owner, kind)
@@ -35,11 +37,29 @@ local function shared_lock(lock, mark, counter, queue_key, owner, kind)
     return kind ~= 'r' or entry.tokens ~= 'r'
   end
 
+  -- Is there a process that waits with this entry, as far as the server can tell?
+  local function seems_alive(entry)
+    if not entry or entry.is_hint and queue.is_expired(entry) then
+      return false
+    end
+    if entry.channel == '-' then
+      return true
+    end
+    if string.sub(entry.channel, 1, 1) == '@' then
+      local unread = redis.pcall('LLEN', string.sub(entry.channel, 2))
+      if type(unread) == 'number' and unread >= max_unread then
+        return false
+      end
+    end
+    -- A listener is enough: a process whose caller has gone removes the entry itself.
+    return queue.signal_entry(entry, 'ping') ~= 0
+  end
+
   -- Removes an entry whose process is gone. A client with a mailbox is not asked: it may not have
   -- fetched for a while, and frequent pings would fill the mailbox.
   local function drop_if_dead(text)
     local entry = queue.parse(text)
-    return string.sub(entry.channel, 1, 1) ~= '@' and not queue.seems_alive(entry)
+    return string.sub(entry.channel, 1, 1) ~= '@' and not seems_alive(entry)
       and redis.pcall('LREM', queue_key, 1, text) == 1
   end
 
@@ -121,7 +141,7 @@ local function shared_lock(lock, mark, counter, queue_key, owner, kind)
     local looked_at = math.min(ahead, max_looked_at)
     local are_all_dead = looked_at == ahead
     for _, text in ipairs(redis.call('LRANGE', queue_key, 0, looked_at - 1)) do
-      if queue.seems_alive(queue.parse(text)) then
+      if seems_alive(queue.parse(text)) then
         are_all_dead = false
         break
       end

@@ -1,0 +1,59 @@
+//! Places in the queue that are given up.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::fake::SECOND;
+use super::fifo_queue::{EXPIRE, MOMENT, granted, waits, waits_for};
+use super::server::Server;
+use crate::guard::LockGuard;
+use crate::options::Wait;
+
+/// Behind this holder, whose lock is free after a second, ten callers give up. The last one comes
+/// behind them: it is the first then, and has to know that.
+async fn ten_give_up_behind(server: &Arc<Server>, held: LockGuard) {
+    let begun = Instant::now();
+    std::mem::forget(held);
+    let mut hasty = Vec::new();
+    for _ in 0..10 {
+        hasty.push(waits_for(&server.client(), EXPIRE, Wait::AtMost(SECOND / 4)).await);
+    }
+    let last = waits(&server.client()).await;
+    for one in hasty {
+        assert!(one.await.unwrap().is_err());
+    }
+    assert_eq!(server.waiting(), 1);
+    drop(granted(last).await);
+    let took = begun.elapsed();
+    assert!(took < SECOND + 20 * MOMENT, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_to_the_head_of_the_queue_looks_when_the_lease_ends() {
+    let server = Server::new();
+    let request = server.client().lock("k").expire(SECOND).max_renew(0);
+    ten_give_up_behind(&server, request.acquire().await.unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_to_the_head_of_the_queue_looks_when_the_lease_of_a_reader_ends() {
+    let server = Server::new();
+    let request = server.client().lock("k").read().expire(SECOND).max_renew(0);
+    ten_give_up_behind(&server, request.acquire().await.unwrap()).await;
+}
+
+/// Nobody waited when the lock was let go of, so that its process does not hand it over.
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_to_the_head_of_the_queue_looks_when_the_min_hold_ends() {
+    let server = Server::new();
+    let holder = server.client();
+    let begun = Instant::now();
+    let held = holder.lock("k").expire(SECOND).min_hold(SECOND).acquire().await.unwrap();
+    held.release().await.unwrap();
+    let hasty = waits_for(&server.client(), EXPIRE, Wait::AtMost(SECOND / 4)).await;
+    let last = waits(&server.client()).await;
+    assert!(hasty.await.unwrap().is_err());
+    drop(granted(last).await);
+    assert!(begun.elapsed() < SECOND + 20 * MOMENT, "{:?}", begun.elapsed());
+}
