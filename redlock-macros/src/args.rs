@@ -145,6 +145,7 @@ fn value(input: ParseStream<'_>, name: &Ident) -> syn::Result<Expr> {
         return value;
     }
     if name == "key"
+        && (value.is_err() || input.peek(Token![:]))
         && let Some(error) = without_quotes(&written)
     {
         return Err(error);
@@ -165,15 +166,18 @@ fn first_value(input: ParseStream<'_>) -> TokenStream {
     tokens
 }
 
-/// The value of `key` is no expression, and has `<id>` in it, which `id::<T>()` has not.
+/// The value of `key` is no expression, and has `<id>` in it. Not where it has a path, as in
+/// `key_of::<Order>(id)`.
 fn without_quotes(written: &TokenStream) -> Option<Error> {
     let trees: Vec<TokenTree> = written.clone().into_iter().collect();
     let is_sign = |at: usize, sign| is_punct(trees.get(at), sign);
-    let is_turbofish = |at| at > 1 && is_sign(at - 1, ':') && is_sign(at - 2, ':');
     let is_name = |at: usize| matches!(trees.get(at), Some(TokenTree::Ident(_)));
-    let opens = |at: &usize| is_sign(*at, '<') && is_name(at + 1) && !is_turbofish(*at);
-    let open = (0..trees.len()).find(opens)?;
-    trees[open..].iter().find(|tree| is_punct(Some(tree), '>'))?;
+    let mut places = 0..trees.len();
+    let is_path = |at: usize| is_sign(at, ':') && is_sign(at + 1, ':');
+    let open = places.clone().find(|at| is_sign(*at, '<') && is_name(at + 1))?;
+    if places.clone().any(is_path) || !places.any(|at| at > open && is_sign(at, '>')) {
+        return None;
+    }
     let text: String = trees.iter().map(ToString::to_string).collect();
     let message = format!("a template is written in quotes: `key = \"{text}\"`");
     Some(Error::new_spanned(written, message))

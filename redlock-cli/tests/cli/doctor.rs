@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "6c78e0233b1df1fc68204c0122beadc8ec0f7be3");
+        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "36922ea1835ded741ca4c8d06602499152749a0b");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use redis_model::Reply;
 use tokio::time::Instant;
 
-use super::fake::SECOND;
+use super::fake::{MINUTE, SECOND};
 use super::fifo_queue::{EXPIRE, MOMENT, granted, waits, waits_for};
 use super::server::Server;
+use super::step::{PRESENT, Step, claim};
+use crate::backend::{Release, simulated};
 use crate::guard::LockGuard;
+use crate::kind::Kind;
 use crate::options::Wait;
 
 /// Behind this holder, whose lock is free after a second, ten callers give up. The last one comes
@@ -56,4 +60,35 @@ async fn whoever_comes_to_the_head_of_the_queue_looks_when_the_min_hold_ends() {
     assert!(hasty.await.unwrap().is_err());
     drop(granted(last).await);
     assert!(begun.elapsed() < SECOND + 20 * MOMENT, "{:?}", begun.elapsed());
+}
+
+/// Of a mailbox, a client fetches so many messages at a time; with sixteen it counts as gone.
+#[test]
+fn those_who_give_up_do_not_fill_the_mailbox_of_their_client() {
+    let mut step = Step::new();
+    let writer = claim(Kind::Exclusive, MINUTE);
+    assert!(step.enters(&writer));
+    let readers: Vec<_> = (0..100).map(|_| claim(Kind::Read, MINUTE)).collect();
+    for reader in &readers {
+        step.enqueues(reader, "@redlock:mailbox");
+    }
+    for reader in &readers[..99] {
+        step.ask(&simulated::release(Release::leaving(reader), true));
+    }
+    let length = step.server.execute(&[b"LLEN", b"redlock:mailbox"]);
+    assert_eq!(length, Reply::Int(8));
+}
+
+/// A client library that repeats a command by itself makes two entries of one.
+#[test]
+fn whoever_stands_twice_at_the_head_of_the_queue_tells_the_next_one() {
+    let mut step = Step::new();
+    let [writer, twice, next] = [(); 3].map(|()| claim(Kind::Exclusive, MINUTE));
+    assert!(step.enters(&writer));
+    step.enqueues(&twice, PRESENT);
+    step.enqueues(&twice, PRESENT);
+    step.enqueues(&next, PRESENT);
+    step.ask(&simulated::release(Release::leaving(&twice), true));
+    let told = step.told();
+    assert!(told.len() == 1 && told[0].starts_with("look "), "{told:?}");
 }

@@ -205,12 +205,6 @@ impl OutageLog {
         self.state.lock().outage.as_ref().is_some_and(|outage| outage.answers.is_none())
     }
 
-    /// Have operators been told of the outage?
-    #[cfg(test)]
-    pub(crate) fn is_told(&self) -> bool {
-        self.state.lock().outage.as_ref().is_some_and(|outage| outage.is_reported)
-    }
-
     /// Since when the node answers, or does not.
     pub(crate) fn since(&self) -> SystemTime {
         let mut state = self.state.lock();

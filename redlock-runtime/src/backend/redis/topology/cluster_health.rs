@@ -68,15 +68,19 @@ impl ClusterHealth {
         Self { route, prefix, checks: LastChecks::default(), examining }
     }
 
-    /// A part of the cluster that is out makes an outage, as it does for commands. Any other error
-    /// keeps an outage that commands have found from ending, but for a check that this user may not
-    /// make.
+    /// A part of the cluster that is out makes an outage, as it does for commands. Other errors keep
+    /// an outage that commands have found from ending, but not that this user may not make a check,
+    /// and not slots without a master where commands did not miss it.
     fn note(&self, found: &Health, sent: Moment) {
         let health = &self.core().health;
         let errors = || found.nodes().iter().filter_map(NodeHealth::error);
-        let error = errors()
-            .find(|error| error.is_outage())
-            .or_else(|| errors().find(|error| error.kind() != NodeErrorKind::NoPermission));
+        let is_of_outage = |error: &&NodeError| match error.kind() {
+            NodeErrorKind::NoPermission | NodeErrorKind::WrongType => false,
+            NodeErrorKind::Cluster => health.lacks_master(),
+            _ => true,
+        };
+        let error =
+            errors().find(|error| error.is_outage()).or_else(|| errors().find(is_of_outage));
         // In an outage, it may be the connection of the pool that is dead; it is not kept open
         // behind one.
         if (error.is_some() || health.is_out())
@@ -85,7 +89,7 @@ impl ClusterHealth {
             self.examining.discard(&loan);
         }
         if let Some(error) = error {
-            health.not_all_answer();
+            health.not_all_answer(error);
             drop(health.failed(Failure::new(error.clone(), false, false), sent));
             health.confirm();
         } else {
@@ -277,6 +281,7 @@ mod tests {
         until(|| health.is_told()).await;
         health.heard();
         assert!(health.is_silent(), "one server answers all the time");
+        assert!(health.told().contains("Authentication required"), "{}", health.told());
         *get.lock() = "$-1";
         until(|| !health.is_silent()).await;
         *get.lock() = refusal;
@@ -289,7 +294,13 @@ mod tests {
         let cluster = cluster(16382, Arc::new(Mutex::new("$-1"))).await;
         let health = cluster.health.check_health(Duration::from_secs(60)).await;
         assert!(!health.is_available(), "{health:?}");
-        assert!(!cluster.health.core().health.is_out());
+        let outage = &cluster.health.core().health;
+        assert!(!outage.is_out());
+        // Nor do they keep one from ending.
+        let error = NodeError::new("cluster n", NodeErrorKind::Unreachable, "reset");
+        drop(outage.failed(Failure::new(error, false, false), CLOCK.now()));
+        cluster.health.check_health(Duration::from_secs(60)).await;
+        assert!(!outage.is_silent());
     }
 
     #[test]

@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "0e78acbf85443eb22d37d0851a0904e03235c895"),
-    (&rotate::SCRIPT, "826de02ca1f7908404d421287536949477a6372e"),
-    (&nudge::SCRIPT, "035bdb73478d60e93d135d9d7fecfae5b23a16b5"),
-    (&release_all::SCRIPT, "6c78e0233b1df1fc68204c0122beadc8ec0f7be3"),
-    (&release::SCRIPT, "cfea42b77471dd5aeca5e464c30bfc0a9e51d106"),
+    (&enqueue::SCRIPT, "f4caae0b92e9eafb05633b6ee362d004cb45918a"),
+    (&rotate::SCRIPT, "447361793c6e59fc6e05d10c2c95b0bda4761169"),
+    (&nudge::SCRIPT, "bb3270560be65442739d1e6c4414717aacc35090"),
+    (&release_all::SCRIPT, "36922ea1835ded741ca4c8d06602499152749a0b"),
+    (&release::SCRIPT, "d0cb3adc5ffea7354344882a88e05bc20c77d30b"),
 ];
 
 /// The texts of all scripts.

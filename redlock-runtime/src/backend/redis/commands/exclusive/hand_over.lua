@@ -48,6 +48,8 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   local max_dropped = 16
   -- A mailbox holds at most this many messages. A client that fetches none of them is gone.
   local max_messages = 1024
+  -- A mailbox with this many gets no further one that only has a waiter look earlier.
+  local max_looks = 8
   -- How long a mailbox lasts after its last message (ms).
   local mailbox_life = 60000
   -- A search reads this many entries at a time.
@@ -161,17 +163,18 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   -- Removes the entry of an owner. If a group holds the lock, lets in the entries behind it that
   -- may join the group. max_ahead: as for find, where known.
   function queue.leave(owner, max_ahead)
-    local entry, ahead = queue.find(owner, max_ahead)
+    local entry = queue.find(owner, max_ahead)
     if not entry then
       return
     end
+    local was_first = redis.pcall('LINDEX', queue_key, 0) == entry
     redis.pcall('LREM', queue_key, 0, entry)
     local holder = redis.pcall('GET', lock)
     if holder == readers_marker or holder == permits_marker then
       queue.group().admit()
     end
     -- The lock of an owner that releases it goes to the first waiter right after this.
-    if ahead == 0 and holder ~= owner then
+    if was_first and holder ~= owner then
       queue.disturb_first()
     end
   end
@@ -253,7 +256,9 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   function queue.disturb_first()
     local text = redis.pcall('LINDEX', queue_key, 0)
     local first = type(text) == 'string' and queue.parse(text)
-    if first and first.channel ~= '-' then
+    local mailbox = first and string.match(first.channel, '^@(.+)$')
+    local unread = mailbox and redis.pcall('LLEN', mailbox)
+    if first and first.channel ~= '-' and (type(unread) ~= 'number' or unread < max_looks) then
       queue.signal_entry(first, 'look')
     end
   end

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "c11f608b4ccbd8e92a2abf93c51572cae19fdf69"),
-    (&enqueue::SCRIPT, "05a2d162b630eab95c09a6e40e82f7102fa2e99c"),
-    (&release::SCRIPT, "9ba8ab378e03649a3a446b0045ece0340f2469fe"),
+    (&acquire::SCRIPT, "7c4a0dbe8bb404ba8b92609826ae6f61faef4a94"),
+    (&enqueue::SCRIPT, "9cfb4904b322cce0745b6c9fe658fae8651243f3"),
+    (&release::SCRIPT, "2ed22d6110eea5fe719583df79ae0991456a23d3"),
     (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "b4367b4cf77d8c2874de287500221a6e0474feec"),
+    (&downgrade::SCRIPT, "c4687a9d325ece90d6d3cca971d048314499100e"),
 ];
 
 /// The texts of all scripts.

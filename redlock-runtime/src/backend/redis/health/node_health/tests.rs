@@ -12,6 +12,19 @@ fn health_of(node: &str) -> OutageLog {
     OutageLog::new(node, "web-1".into(), Arc::new(Reports::new(Clock::Boot)), true)
 }
 
+impl OutageLog {
+    /// Have operators been told of the outage?
+    pub(crate) fn is_told(&self) -> bool {
+        self.state.lock().outage.as_ref().is_some_and(|outage| outage.is_reported)
+    }
+
+    /// What they are told of it next.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn told(&self) -> String {
+        self.state.lock().outage.as_ref().map(|outage| outage.error.clone()).unwrap_or_default()
+    }
+}
+
 fn failure(kind: NodeErrorKind) -> Failure {
     Failure::new(NodeError::new("n", kind, "refused"), false, false)
 }
