@@ -69,8 +69,8 @@ impl ClusterHealth {
     }
 
     /// A part of the cluster that is out makes an outage, as it does for commands. Other errors keep
-    /// an outage that commands have found from ending, but not that this user may not make a check,
-    /// and not slots without a master where commands did not miss it.
+    /// an outage that commands have found from ending: not a check that this user may not make, and
+    /// not slots without a master where no command has missed it.
     fn note(&self, found: &Health, sent: Moment) {
         let health = &self.core().health;
         let errors = || found.nodes().iter().filter_map(NodeHealth::error);
