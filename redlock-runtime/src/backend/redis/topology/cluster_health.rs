@@ -68,9 +68,9 @@ impl ClusterHealth {
         Self { route, prefix, checks: LastChecks::default(), examining }
     }
 
-    /// A part of the cluster that is out makes an outage, as it does for commands. Other errors keep
-    /// an outage that commands have found from ending: not a check that this user may not make, and
-    /// not slots without a master where no command has missed it.
+    /// A part of the cluster that is out makes an outage, as it does for commands. Any other error
+    /// keeps an outage from ending that commands have found; not so that this user may not make a
+    /// check, and slots without a master where no command has missed it.
     fn note(&self, found: &Health, sent: Moment) {
         let health = &self.core().health;
         let errors = || found.nodes().iter().filter_map(NodeHealth::error);
