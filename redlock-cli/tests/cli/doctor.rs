@@ -230,7 +230,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     load_scripts(&server).await;
     let (grade, text) = finding(&doctor("locks").await, "rights");
     assert_eq!(grade, "good", "{text}");
-    let kinds = "read locks and permits would need +evalsha|16aee1bef0122b7d25cf64e3e2635ebc4d64a9";
+    let kinds = "read locks and permits would need +evalsha|7c4a0dbe8bb404ba8b92609826ae6f61faef4a";
     assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
     let doctor_of_locks = doctor("locks").await;
     assert_eq!(finding(&doctor_of_locks, "locking").0, "good");
