@@ -18,7 +18,14 @@ async fn further_master(cluster: &Cluster) -> Server {
         let met = cluster.id_of(server).await;
         eventually(SOON, || has_met(&node, &met)).await;
     }
+    // In its first seconds a server takes no keys.
+    eventually(SOON, || serves(&node)).await;
     node
+}
+
+async fn serves(server: &Server) -> bool {
+    let info = lines_of(server.raw().cmd(&["CLUSTER", "INFO"]).await);
+    info.iter().any(|line| line == "cluster_state:ok")
 }
 
 /// Does a server know this one of its cluster, by more than hearsay?
