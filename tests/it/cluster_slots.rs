@@ -1,5 +1,7 @@
 //! The leases of a slot are renewed together, and one by one while it moves.
 
+use redlock::deadpool_redis::Runtime;
+use redlock::deadpool_redis::cluster::Config;
 use redlock::{LockGuard, Redlock, Released};
 
 use crate::support::{Cluster, Raw, Server, eventually, secs};
@@ -57,10 +59,24 @@ async fn leases_of_one_slot_share_calls() {
 async fn leases_of_a_slot_that_is_half_moved_are_renewed_all_the_same() {
     let cluster = Cluster::start_with(secs(60), &[]).await;
     let redlock = client(&cluster).await;
-    let guards = take(&redlock, 4, 6).await;
-    let migration = Migration::of(&cluster, "lock:{s}-0").await;
+    are_renewed_half_moved(&cluster, &redlock, &[0, 2]).await;
+}
+
+/// The client library of a pool has a call for several of them wait, for longer than they last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_renews_the_leases_of_a_slot_that_is_half_moved() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let pool = Config::from_urls(cluster.urls()).create_pool(Some(Runtime::Tokio1)).unwrap();
+    let redlock = Redlock::builder().cluster_pool(pool).build().await.unwrap();
+    are_renewed_half_moved(&cluster, &redlock, &[0]).await;
+}
+
+/// Moves these keys of four, and the others later.
+async fn are_renewed_half_moved(cluster: &Cluster, redlock: &Redlock, moved: &[u32]) {
+    let guards = take(redlock, 4, 6).await;
+    let migration = Migration::of(cluster, "lock:{s}-0").await;
     migration.begin().await;
-    for n in [0, 2] {
+    for n in moved {
         migration.move_key(&format!("lock:{{s}}-{n}")).await;
     }
     // No call may have keys of both masters.

@@ -243,6 +243,14 @@ mod tests {
         assert!(!error.contains("redis-server") && !error.contains("running"), "{error}");
     }
 
+    /// A client of `cluster` needs no advice to become one.
+    #[test]
+    fn a_slot_that_is_being_moved_is_told_as_that() {
+        let told = |node| NodeError::new(node, NodeErrorKind::Cluster, "TRYAGAIN").to_string();
+        assert!(told("cluster redis://a:1").contains("being moved"));
+        assert!(told("redis://a:1").contains("`.cluster(urls)`"));
+    }
+
     /// Users can do nothing about keys, options and hash tags.
     #[test]
     fn a_bad_key_is_told_to_users_without_what_it_is() {

@@ -39,10 +39,9 @@ pub(crate) struct Quorum {
 impl fmt::Debug for Quorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes: Vec<_> = self.members.iter().map(|member| member.backend.name()).collect();
-        let needed = &self.needed;
         f.debug_struct("Quorum")
             .field("nodes", &nodes)
-            .field("needed", needed)
+            .field("needed", &self.needed)
             .finish_non_exhaustive()
     }
 }
