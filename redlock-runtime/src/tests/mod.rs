@@ -58,6 +58,7 @@ mod split_votes;
 mod step;
 mod testing;
 mod timeouts;
+mod turns_in_memory;
 mod two_addresses;
 mod unclaimed_permits;
 mod undone;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::tables::Hint;
-use super::{Memory, MemoryStore};
+use super::{Memory, MemoryStore, tell};
 use crate::backend::{Claim, Found, HintRegistration, OnRelease, ReleaseHints, Reply};
 use crate::clock::Clock;
 use crate::owner::Owner;
@@ -26,14 +26,16 @@ impl ReleaseHints for Memory {
         let now = Clock::Tokio.now();
         let is_free = {
             let mut tables = self.store.tables.lock();
+            let is_kept_out = tables.is_kept_out(claim, now);
             let held = tables.live(key, now).map(|record| record.kind);
-            if let Some(held) = held {
-                let stays = held.is_shared() && !kind.is_shared();
+            let is_free = held.is_none() && !is_kept_out;
+            if !is_free {
+                let stays = held.is_none_or(|held| !held.is_like(kind));
                 let stays_until = stays.then(|| now.plus(STAYS));
                 let hint = Hint { owner, kind, stays_until, on_release: Arc::clone(&on_release) };
                 tables.hints.entry(key.to_owned()).or_default().push(hint);
             }
-            held.is_none()
+            is_free
         };
         if is_free {
             on_release();
@@ -77,7 +79,8 @@ struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let gone = {
+        let now = Clock::Tokio.now();
+        let (gone, told) = {
             let mut tables = self.store.tables.lock();
             let Some(hints) = tables.hints.get_mut(&self.key) else { return };
             let at = hints.iter().position(|hint| hint.owner == self.owner);
@@ -85,10 +88,13 @@ impl Drop for Registration {
             if hints.is_empty() {
                 tables.hints.remove(&self.key);
             }
-            gone
+            // It may have kept others out of a lock that is free.
+            let is_free = gone.is_some() && tables.live(&self.key, now).is_none();
+            (gone, if is_free { tables.hints(&self.key, now) } else { Vec::new() })
         };
         // Outside of the mutex: what the hint refers to may end with it.
         drop(gone);
+        tell(told);
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Holder {
 pub(super) struct Hint {
     pub(super) owner: Owner,
     pub(super) kind: Kind,
-    /// Until then the hint stays registered although it was used, and keeps out callers of shared
+    /// Until then the hint stays registered although it was used, and keeps out callers of other
     /// kinds that come later.
     pub(super) stays_until: Option<Moment>,
     pub(super) on_release: OnRelease,
@@ -120,13 +120,13 @@ impl Tables {
         record.of_owner(claim).ok_or(missing)
     }
 
-    /// Does a waiter keep out callers of shared kinds that come later?
+    /// Is a waiter of another kind next, which met a holder of another kind? Waiters of one kind
+    /// never keep each other out, nor do both sides at once: the first of these waiters counts.
     pub(super) fn is_kept_out(&self, claim: &Claim, now: Moment) -> bool {
-        let keeps_out = |hint: &Hint| {
-            hint.kind == Kind::Exclusive && hint.stays_until.is_some_and(|until| now < until)
-        };
+        let stays = |hint: &&Hint| hint.stays_until.is_some_and(|until| now < until);
         let waiting = self.hints.get(claim.key.redis_key());
-        claim.kind.is_shared() && waiting.is_some_and(|hints| hints.iter().any(keeps_out))
+        let next = waiting.and_then(|hints| hints.iter().find(stays));
+        next.is_some_and(|next| !next.kind.is_like(claim.kind))
     }
 
     /// Those to be notified that a lock was released: the first who waits, and, if others may hold
