@@ -48,7 +48,7 @@ pub(super) async fn try_once(
             // The rivals of an attempt that took longer than its lease have gone: its caller was
             // not polled meanwhile.
             if took < terms.lease() {
-                let pause = backoff::split(took, fastrand::f64());
+                let pause = backoff::split(took, 0, fastrand::f64());
                 engine.executor().alarm(Some(pause))?.await;
             }
         } else if has_followed || !seen.is_busy() || !is_leaving {

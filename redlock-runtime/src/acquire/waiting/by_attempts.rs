@@ -29,6 +29,8 @@ pub(super) struct ByAttempts {
     attempts: u32,
     /// How long the last attempt took that found the lock busy.
     took: Duration,
+    /// Attempts in a row that met a split vote.
+    splits: u32,
     ask_at: Moment,
 }
 
@@ -77,6 +79,8 @@ impl ByAttempts {
                 let now = poller.now();
                 self.took = now.since(begun);
                 poller.busy(answer);
+                let is_split = poller.observed.is_split;
+                self.splits = if is_split { self.splits.saturating_add(1) } else { 0 };
                 if !poller.local_queue().state().is_held_here() {
                     self.fairness.remote_holder(now);
                 }
@@ -94,7 +98,7 @@ impl ByAttempts {
     /// The pause after an attempt found the lock busy.
     pub(super) fn pause(&self, poller: &PollerContext) -> Duration {
         if poller.observed.is_split {
-            return backoff::split(self.took, fastrand::f64());
+            return backoff::split(self.took, self.splits.saturating_sub(1), fastrand::f64());
         }
         let age = poller.observed.hold_age(poller.now());
         let pause = backoff::busy(self.attempts, age, poller.observed.free_in, fastrand::f64());
@@ -124,6 +128,7 @@ impl Strategy for ByAttempts {
             is_woken: false,
             attempts: 0,
             took: Duration::ZERO,
+            splits: 0,
             ask_at: Moment::ZERO,
         }
     }
@@ -164,7 +169,7 @@ impl Strategy for ByAttempts {
     }
 
     fn note_granted(&mut self) {
-        (self.attempts, self.ask_at) = (0, Moment::ZERO);
+        (self.attempts, self.splits, self.ask_at) = (0, 0, Moment::ZERO);
     }
 
     async fn signal(&mut self) -> QueueSignal {
