@@ -16,7 +16,7 @@ impl<S: Source> Route<S> {
         deadline: &Deadline,
     ) -> Result<Downgraded, Failure> {
         let (core, home) = (&self.core, self.home.as_ref());
-        let replicas = core.min_replicas();
+        let replicas = core.min_replicas().map(|some| some.answering(deadline.left()));
         let call = ScriptCall { replicas, ..shared::downgrade::call(held, next) };
         let undo = |loan: Loan<S::Connection>| {
             core.undo(home, loan.clone(), next, false);
