@@ -94,9 +94,13 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
     handle().map(|handle| drop(handle.spawn(future)))
 }
 
-/// The error of a caller when the thread stopped during `what`.
+/// The error of a caller when the thread stopped during `what`, or the runtime of a test that stands
+/// for it.
 pub(crate) fn stopped(what: &str) -> LockError {
-    let message = format!("it stopped during {what}; the next call starts it anew");
+    let message = format!(
+        "it stopped during {what}, or the runtime with a paused clock ended, where a test has one; \
+         the next call starts it anew"
+    );
     LockError::BackgroundThread { message }
 }
 
@@ -158,7 +162,9 @@ mod tests {
     #[test]
     fn a_thread_that_died_says_what_the_caller_can_do() {
         let text = stopped("a shutdown").to_string();
-        assert!(text.ends_with("it stopped during a shutdown; the next call starts it anew"));
+        assert!(
+            text.contains("it stopped during a shutdown, or") && text.ends_with("starts it anew")
+        );
     }
 
     #[test]
