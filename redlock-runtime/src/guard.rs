@@ -176,6 +176,9 @@ impl LockGuard {
     /// The read lock has the same `expire` and `max_renew`, a full lease, and a fencing token of
     /// its own, above that of the write lock. The guard of a read lock is returned as it is.
     ///
+    /// The lease of the write lock ends: clones of it, and what runs in its
+    /// [`scope`](crate::Lease::scope), see it as released. Give them that of the new guard.
+    ///
     /// There is no way back: two readers that both wanted to write would wait for each other.
     ///
     /// # Errors
