@@ -9,6 +9,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime;
+use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 
 use super::clock::Clock;
@@ -22,7 +23,7 @@ use crate::backend::{BackgroundTask, FifoQueue, LockBackend};
 use crate::background_thread::Resident;
 use crate::blocking::blocks_thread;
 use crate::error::LockError;
-use crate::hold::{Hold, HoldingClient, Scheduler};
+use crate::hold::{Hold, HoldingClient, RENEWALS_IN_FLIGHT, Scheduler};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
@@ -119,6 +120,7 @@ impl Engine {
             reports,
             pending: PendingCommands::default(),
             clock: place.clock(),
+            renewals: Semaphore::new(RENEWALS_IN_FLIGHT),
         });
         if has_background_work {
             background_thread::house(&holding)?;

@@ -9,7 +9,6 @@ use crate::clock::Moment;
 use crate::error::LockError;
 use crate::hold::action::Action;
 use crate::hold::alarm::Alarm;
-use crate::hold::in_flight::InFlightLimits;
 use crate::hold::record::Hold;
 use crate::hold::renewal_batch::{
     BATCH, batches, early_after_full_batch, magnitude, may_join_early_by,
@@ -144,7 +143,7 @@ struct DriverGuard {
 impl DriverGuard {
     async fn drive(&self) {
         let scheduler = &self.scheduler;
-        let (mut limits, alarm) = (InFlightLimits::default(), Alarm::new(scheduler.clock));
+        let alarm = Alarm::new(scheduler.clock);
         loop {
             #[cfg(test)]
             assert!(!scheduler.dies.swap(false, std::sync::atomic::Ordering::Relaxed), "killed");
@@ -152,10 +151,8 @@ impl DriverGuard {
                 return;
             }
             let (batches, next) = scheduler.collect(scheduler.clock.now());
-            limits.tidy();
             for batch in batches {
-                let limit = limits.of(&batch[0].client.backend);
-                tokio::spawn(Arc::clone(scheduler).renew(batch, limit));
+                tokio::spawn(Arc::clone(scheduler).renew(batch));
             }
             tokio::select! {
                 () = scheduler.wake.notified() => {}

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Scheduler;
 use crate::backend::{Fault, Found};
 use crate::clock::Moment;
-use crate::hold::in_flight::InFlightLimit;
 use crate::hold::record::Hold;
 use crate::hold::renewal_batch::BATCH;
 use crate::shield::shielded;
@@ -13,20 +12,19 @@ use crate::telemetry;
 
 impl Scheduler {
     /// Renews one batch: sends one script, and plans each lease by its answer.
-    pub(super) async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>, limit: InFlightLimit) {
+    pub(super) async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>) {
         let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
-        let _permit = limit.pass(within).await;
+        let client = Arc::clone(&batch[0].client);
+        let _permit = client.may_renew(within).await;
         // The time is read before the command leaves: the server may begin the new lease at any
         // time after.
         let sent = self.clock.now();
         let mut claims = Vec::with_capacity(batch.len());
         // A holder may have released since the batch was collected.
         batch.retain(|hold| hold.renewal(sent, &mut claims));
-        let Some(first) = batch.first() else { return };
-        if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
-            telemetry::renewal_lag(sent.since(due));
-        }
-        let answer = first.client.backend.renew(&claims, within).await;
+        let Some(due) = batch.iter().map(|hold| hold.due_at()).min() else { return };
+        telemetry::renewal_lag(sent.since(due));
+        let answer = client.backend.renew(&claims, within).await;
         settle(&batch, sent, &answer);
         let now = self.clock.now();
         // A full batch is renewed earlier than it must be, by a random share, so that leases that

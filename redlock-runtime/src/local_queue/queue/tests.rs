@@ -64,6 +64,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
             reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
             pending: PendingCommands::default(),
             clock: Clock::Boot,
+            renewals: tokio::sync::Semaphore::new(1),
         });
         let begin = Begin { at: at(100), is_taken: true };
         Arc::new(Hold::new(&client, TERMS, &tenure, confirmed, begin, &Arc::default()))
