@@ -1,8 +1,8 @@
 //! The errors of a call that was granted a lock and has not got it, or some of several keys only.
 //! It is busy only where another owner has a key.
 
-use std::time::Duration;
-
+use super::observed::{CallTime, Observed};
+use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::hold::Hold;
 use crate::key::LockKey;
@@ -16,7 +16,11 @@ pub(super) fn lost(hold: &Hold) -> LockError {
     let key = &hold.claim.key;
     let reason = hold.lost().unwrap_or(LostReason::Expired);
     let kind = match reason {
-        LostReason::Stolen => return taken(key),
+        // Another owner took the key. The caller sets the time.
+        LostReason::Stolen => {
+            let time = CallTime { started: Moment::ZERO, now: Moment::ZERO };
+            return Observed::default().error(key, time, 1, None);
+        }
         LostReason::Unreachable => NodeErrorKind::NoReply,
         _ => NodeErrorKind::Refused,
     };
@@ -42,20 +46,4 @@ pub(super) fn not_polled(key: &LockKey) -> LockError {
 
 fn unavailable(key: &LockKey, node: NodeError) -> LockError {
     LockError::Unavailable { key: key.name().to_owned(), nodes: vec![node] }
-}
-
-/// Another owner took the key. The caller sets the time.
-fn taken(key: &LockKey) -> LockError {
-    LockError::Timeout {
-        key: key.name().to_owned(),
-        waited: Duration::ZERO,
-        attempts: 1,
-        holder: None,
-        is_own: false,
-        remaining: None,
-        is_endless: false,
-        position: None,
-        is_kept_out: false,
-        while_holding: Box::default(),
-    }
 }

@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::task::unconstrained;
 use tokio::time::timeout;
 
 use super::held::HeldLock;
@@ -224,22 +222,10 @@ impl Redlock {
         within: Duration,
     ) -> Shutdown {
         let shutdown = self.engine().shut_down();
-        let (mut reply, answer) = oneshot::channel::<()>();
         // On the executor of the client: the caller may have no timer, and the pollers that the
         // shutdown has woken there leave their queues first, which counts as pending.
-        let spawned = self.engine().executor().spawn(async move {
-            tokio::select! {
-                biased;
-                // The caller has gone away.
-                () = reply.closed() => {}
-                _ = timeout(within, settled) => {}
-            }
-        });
-        if spawned.is_ok() {
-            // Not bound by the budget of the caller's task: it may block on this, and would never
-            // hear.
-            let _ = unconstrained(answer).await;
-        }
+        let waits = async move { timeout(within, settled).await };
+        let _ = self.engine().executor().run("a shutdown", waits).await;
         shutdown
     }
 

@@ -1,8 +1,6 @@
 //! The release of all keys of a hold, and its outcome.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
@@ -12,17 +10,19 @@ use super::inline_release::InlineRelease;
 use super::release_future::{ReleaseFuture, ReleaseOutcome};
 use super::task::ReleaseTask;
 use crate::backend::{Fault, LockBackend, Release};
+use crate::engine::Engine;
 use crate::state::Released;
+use crate::together::together;
 
 /// Sends the releases of all keys of a hold, whose answers the caller awaits.
 pub(crate) fn send_all(first: ReleaseTask, further: Vec<ReleaseTask>) -> ReleaseFuture {
     if further.is_empty() {
         return send(first);
     }
-    let route = first.engine.route();
+    let engine = Arc::clone(&first.engine);
     let tasks = std::iter::once(first).chain(further);
-    match route {
-        Some(route) => inline_all(tasks.collect(), route),
+    match engine.route() {
+        Some(route) => inline_all(&engine, tasks.collect(), route),
         None => all(tasks.map(send).collect()),
     }
 }
@@ -41,20 +41,19 @@ fn send(task: ReleaseTask) -> ReleaseFuture {
 /// Sends the releases of several keys over `route`, with the first poll: with one command where
 /// that reaches all of them. The background continues each of them by itself after a failure, or
 /// when the future is dropped.
-fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -> ReleaseFuture {
+fn inline_all(
+    engine: &Engine,
+    tasks: Vec<ReleaseTask>,
+    route: Arc<dyn LockBackend>,
+) -> ReleaseFuture {
     let requests: Vec<Release<'_>> = tasks.iter().map(ReleaseTask::request).collect();
     let ability = route.abilities().release_all;
     if ability.is_none_or(|ability| !ability.reaches(&requests)) {
-        let here = |task: ReleaseTask| {
-            let engine = Arc::clone(&task.engine);
-            ReleaseFuture::here(&engine, awaited(task, Arc::clone(&route)))
-        };
+        let here = |task| ReleaseFuture::here(engine, awaited(task, Arc::clone(&route)));
         return all(tasks.into_iter().map(here).collect());
     }
-    let Some(first) = tasks.first() else { return ReleaseFuture::Now(Released::Released) };
-    let engine = Arc::clone(&first.engine);
     let releases = tasks.into_iter().map(InlineRelease::new).collect();
-    ReleaseFuture::here(&engine, send_together(releases, route))
+    ReleaseFuture::here(engine, send_together(releases, route))
 }
 
 async fn send_together(
@@ -82,46 +81,22 @@ async fn send_together(
 
 /// Sends all of these at once. Resolves when each has its outcome, with the worst of them.
 pub(crate) fn all(pending: Vec<ReleaseFuture>) -> ReleaseFuture {
-    ReleaseFuture::All(Box::pin(AllReleases { pending, worst: Some(Ok(Released::Released)) }))
-}
-
-struct AllReleases {
-    pending: Vec<ReleaseFuture>,
-    worst: Option<ReleaseOutcome>,
-}
-
-impl Future for AllReleases {
-    type Output = Option<ReleaseOutcome>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { pending, worst } = &mut *self;
-        pending.retain_mut(|release| match Pin::new(release).poll(cx) {
-            Poll::Ready(outcome) => {
-                if weight(outcome.as_ref()) > weight(worst.as_ref()) {
-                    *worst = outcome;
-                }
-                false
-            }
-            Poll::Pending => true,
-        });
-        if pending.is_empty() { Poll::Ready(worst.take()) } else { Poll::Pending }
-    }
+    ReleaseFuture::All(Box::pin(async move {
+        let outcomes: Option<Vec<_>> = together(pending).await.into_iter().collect();
+        Some(outcomes?.into_iter().fold(Ok(Released::Released), worse))
+    }))
 }
 
 /// The worse of two outcomes.
 fn worse(one: ReleaseOutcome, other: ReleaseOutcome) -> ReleaseOutcome {
-    if weight(Some(&other)) > weight(Some(&one)) { other } else { one }
-}
-
-fn weight(outcome: Option<&ReleaseOutcome>) -> u8 {
-    match outcome {
-        Some(Ok(Released::Released)) => 0,
-        Some(Ok(Released::Unknown)) => 1,
-        Some(Ok(Released::Expired)) => 2,
-        Some(Ok(Released::Stolen)) => 3,
-        Some(Err(_)) => 4,
-        None => 5,
-    }
+    let weight = |outcome: &ReleaseOutcome| match outcome {
+        Ok(Released::Released) => 0,
+        Ok(Released::Unknown) => 1,
+        Ok(Released::Expired) => 2,
+        Ok(Released::Stolen) => 3,
+        Err(_) => 4,
+    };
+    if weight(&other) > weight(&one) { other } else { one }
 }
 
 #[cfg(test)]
