@@ -2,7 +2,6 @@
 //! this process has the lock or waits for it, and no other process has competed for it since the
 //! last grant. Otherwise it waits in the local queue.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -74,12 +73,6 @@ impl Drop for Acquiring {
         if work.is_some() && self.process != process::id() {
             std::mem::forget(work);
         }
-    }
-}
-
-impl fmt::Debug for Acquiring {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquiring").finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Watches a lease during the polls of a body: stops the body when the lease is over, and wakes it
 //! then.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,12 +18,6 @@ pub(crate) struct Watch {
     /// Wakes the task when the lease ends, though the body itself may never wake again. `None`: the
     /// body has not waited for anything yet.
     over: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Watch").field(self.hold()).finish()
-    }
 }
 
 impl Watch {

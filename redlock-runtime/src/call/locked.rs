@@ -49,7 +49,7 @@ pin_project! {
 
 impl<F, H, S> fmt::Debug for Locked<F, H, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locked").field("stage", &self.stage).finish_non_exhaustive()
+        f.debug_struct("Locked").finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,6 @@
 //! stage contains the whole client, down to its sockets: without this boundary a locked call below
 //! some twenty plain async functions would exceed the recursion limit of the caller's crate.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use super::stage::Stage;
@@ -14,7 +13,7 @@ use super::stage::Stage;
 pub(crate) type OpaqueStage = Box<dyn Opaque + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 /// Gives back the opaque type, at the cost of one indirect call per poll.
-pub(crate) trait Opaque: fmt::Debug {
+pub(crate) trait Opaque {
     fn stage(&mut self) -> &mut Stage;
 }
 

@@ -30,7 +30,6 @@ mod several;
 pub(super) const WHAT: &str = "a `#[redis_lock]` future";
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
-#[derive(Debug)]
 pub(crate) enum Stage {
     /// The call was not polled yet.
     Start {

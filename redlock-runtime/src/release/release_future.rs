@@ -1,6 +1,5 @@
 //! The future of a release's outcome.
 
-use std::fmt;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -66,11 +65,5 @@ impl Future for ReleaseFuture {
             }
             Self::All(releases) => releases.as_mut().poll(cx),
         }
-    }
-}
-
-impl fmt::Debug for ReleaseFuture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReleaseFuture").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! Calls that re-enter a hold of their task.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -32,12 +31,6 @@ impl Future for Entering {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.as_mut().poll(cx)
-    }
-}
-
-impl fmt::Debug for Entering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entering").finish_non_exhaustive()
     }
 }
 
