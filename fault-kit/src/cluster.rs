@@ -171,15 +171,7 @@ impl Cluster {
     /// when all nodes know.
     pub async fn fail_over(&self, key: &str) -> &Server {
         let old = self.master_of(key).await;
-        let port = old.public_port().to_string();
-        let mut replica = None;
-        for node in self.nodes.iter().filter(|node| node.is_running()) {
-            let role = lines_of(node.raw().cmd(&["ROLE"]).await);
-            if role[0] == "slave" && role[2] == port {
-                replica = Some(node);
-            }
-        }
-        let replica = replica.expect("the master has a replica");
+        let replica = self.replica_of(old).await;
         // The order is given up when the two do not agree in time. A new one begins anew.
         loop {
             let ordered = replica.raw().try_cmd(&["CLUSTER", "FAILOVER"]).await;
@@ -194,6 +186,14 @@ impl Cluster {
             tokio::time::sleep(ms(50)).await;
         }
         self.until_ready().await;
+        replica
+    }
+
+    /// Makes the replica of a master that is gone the master, without an election. The other nodes
+    /// hear of it a moment later.
+    pub async fn take_over(&self, old: &Server) -> &Server {
+        let replica = self.replica_of(old).await;
+        replica.raw().cmd(&["CLUSTER", "FAILOVER", "TAKEOVER"]).await;
         replica
     }
 
@@ -259,6 +259,19 @@ impl Cluster {
             let id = self.id_of(master).await;
             replica.raw().cmd(&["CLUSTER", "REPLICATE", &id]).await;
         }
+    }
+
+    /// As the replica itself says, also of a master that is gone.
+    async fn replica_of(&self, master: &Server) -> &Server {
+        let port = master.public_port().to_string();
+        let mut replica = None;
+        for node in self.nodes.iter().filter(|node| node.is_running()) {
+            let role = lines_of(node.raw().cmd(&["ROLE"]).await);
+            if role[0] == "slave" && role[2] == port {
+                replica = Some(node);
+            }
+        }
+        replica.expect("the master has a replica")
     }
 
     async fn find_master(&self, key: &str) -> Option<&Server> {

@@ -36,6 +36,19 @@ async fn a_frozen_master_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_replica_takes_over_without_an_election() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let old = cluster.master_of("a").await;
+    let raw = old.raw();
+    raw.cmd(&["SET", "a", "v"]).await;
+    assert_eq!(raw.int(&["WAIT", "1", "20000"]).await, 1);
+    old.kill9();
+    let new = cluster.take_over(old).await;
+    assert_eq!(new.raw().get("a").await.as_deref(), Some("v"), "its replica had it");
+    assert_eq!(cluster.successor_of(old, "a").await.port(), new.port());
+}
+
+#[tokio::test]
 async fn a_patient_cluster_is_ready_as_well() {
     let cluster = Cluster::start_with(secs(15), &[]).await;
     assert_eq!(cluster.masters().await.len(), 3);
