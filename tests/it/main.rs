@@ -103,6 +103,7 @@ mod server_queue_broken;
 mod server_queue_calls;
 mod server_queue_denied;
 mod server_queue_far;
+mod server_queue_told;
 mod server_queue_turns;
 mod testing_kit;
 mod tls;

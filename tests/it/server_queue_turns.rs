@@ -1,11 +1,10 @@
 //! Who of those in the queue has the lock next, where some cannot be told and some do not look.
 
-use std::time::Instant;
-
 use redlock::Redlock;
 
-use crate::server_queue::{NOBODY, lock};
-use crate::support::{Server, eventually, lines_of, ms, secs, unique_prefix};
+use crate::server_queue::{Lock, NOBODY, lock};
+use crate::server_queue_told::wait_told;
+use crate::support::{Server, ms, secs, time_passes, unique_prefix, within};
 
 /// A mailbox that nobody empties: its client is frozen, as far as the server knows.
 fn frozen() -> String {
@@ -77,33 +76,37 @@ async fn a_waiter_without_signals_is_not_passed_over_for_ever() {
 #[tokio::test]
 async fn entries_that_came_back_with_older_data_cost_nobody_a_turn() {
     let server = Server::start().await;
-    let (raw, prefix) = (server.raw(), unique_prefix());
+    let prefix = unique_prefix();
     let client = async || {
         Redlock::builder().url(server.url()).prefix(&*prefix).build().await.expect("it is up")
     };
     let (holder, former, other) = (client().await, client().await, client().await);
-    let queue = format!("{{{prefix}k}}:queue");
-    let stand = async |count| {
-        eventually(secs(15), || async { raw.int(&["LLEN", &queue]).await == count }).await;
-    };
+    let lock = Lock::called(&format!("{prefix}k"), server.raw());
     let mut entries = Vec::new();
     for _ in 0..3 {
-        let held = holder.lock("k").wait(secs(15)).acquire().await.unwrap();
-        let waiter = tokio::spawn(former.lock("k").wait(secs(15)).acquire());
-        stand(1).await;
-        entries.extend(lines_of(raw.cmd(&["LRANGE", &queue, "0", "-1"]).await));
+        let held = holder.lock("k").wait(secs(60)).acquire().await.unwrap();
+        let (waiter, entry) = wait_told(&former, &lock).await;
+        entries.push(entry.text);
         held.release().await.unwrap();
         waiter.await.unwrap().unwrap().release().await.unwrap();
     }
-    let held = holder.lock("k").wait(secs(15)).acquire().await.unwrap();
+    let held = holder.lock("k").wait(secs(60)).acquire().await.unwrap();
     for entry in &entries {
-        raw.cmd(&["RPUSH", &queue, entry]).await;
+        lock.raw.cmd(&["RPUSH", &lock.queue, entry]).await;
     }
-    let waiter = tokio::spawn(other.lock("k").wait(secs(15)).acquire());
-    stand(4).await;
-    let begun = Instant::now();
+    let (waiter, _) = wait_told(&other, &lock).await;
+    assert_eq!(lock.waiting().await, 4);
     held.release().await.unwrap();
-    let guard = waiter.await.unwrap().unwrap();
-    assert!(begun.elapsed() < ms(900), "{:?}", begun.elapsed());
+    // Whoever does not give the lock back has it for ever, instead of for a claim window.
+    let endless_turns = async {
+        loop {
+            lock.raw.cmd(&["PERSIST", &lock.key]).await;
+            time_passes(ms(1)).await;
+        }
+    };
+    let guard = tokio::select! {
+        guard = within(secs(60), waiter) => guard.unwrap().unwrap(),
+        () = endless_turns => unreachable!("it has no end"),
+    };
     guard.release().await.unwrap();
 }
