@@ -196,8 +196,11 @@ async fn a_fencing_token_is_above_those_of_all_keys_and_below_all_later_ones() {
 async fn the_counters_of_all_keys_are_raised_to_the_largest_token() {
     let server = Server::new();
     let (redlock, other) = (server.client(), server.client());
+    let mut last = None;
     for _ in 0..8_000 {
-        other.lock("c").acquire().await.unwrap().release().await.unwrap();
+        let guard = other.lock("c").acquire().await.unwrap();
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
     }
     let held = other.lock("a").acquire().await.unwrap();
     let several = tokio::spawn(redlock.lock_all(["a", "b", "c"]).wait(Wait::Forever).acquire());
@@ -205,6 +208,7 @@ async fn the_counters_of_all_keys_are_raised_to_the_largest_token() {
     held.release().await.unwrap();
     let guard = several.await.unwrap().unwrap();
     let own = guard.fencing_token();
+    assert!(Some(own) > last, "{own} {last:?}");
     let next = tokio::spawn(other.lock("a").wait(Wait::Forever).acquire());
     tokio::time::sleep(Duration::from_millis(1)).await;
     guard.release().await.unwrap();
