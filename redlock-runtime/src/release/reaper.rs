@@ -203,4 +203,13 @@ mod tests {
         drop(TellsOver(Some(over)));
         assert!(is_over.try_recv().is_err());
     }
+
+    /// Otherwise the releases after it would wait for their deadline, or for the next release.
+    #[tokio::test]
+    async fn a_reaper_that_has_ended_leaves_its_place_to_the_next_one() {
+        let unawaited = Unawaited { has_reaper: true, ..Unawaited::default() };
+        let unawaited: &'static _ = Box::leak(Box::new(Mutex::new(unawaited)));
+        reap(ReaperGuard { unawaited, is_done: false }).await;
+        assert!(!unawaited.lock().has_reaper);
+    }
 }
