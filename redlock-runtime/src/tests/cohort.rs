@@ -207,6 +207,22 @@ async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_own
     }
 }
 
+/// It may have put the next owner into the queue, whose callers leave.
+#[tokio::test(start_paused = true)]
+async fn a_rotate_without_an_answer_leaves_no_entry_without_a_caller() {
+    let server = Server::new();
+    let (redlock, guard, waiters) = cohort(&server).await;
+    let other = waits(&server.client()).await;
+    tokio::time::sleep(SECOND).await;
+    server.next("rotate", [Fate::LostReply]);
+    drop(guard);
+    let other = granted(other).await;
+    waiters.iter().for_each(Waiter::abort);
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert_eq!(server.owner("k").as_deref(), Some(other.owner()));
+    assert_eq!(server.waiting(), 0);
+}
+
 /// The first run has passed the lock on, and put the next owner into the queue.
 #[tokio::test(start_paused = true)]
 async fn a_rotate_that_was_sent_again_leaves_no_entry_without_a_caller() {
