@@ -146,6 +146,22 @@ async fn a_node_that_does_not_tell_its_time_has_no_vote() {
     assert!(guard.check().is_err());
 }
 
+/// The next client would believe it.
+#[tokio::test(start_paused = true)]
+async fn a_restarted_server_counts_as_watched_since_its_clock_was_found_to_differ() {
+    let nodes = group(3).await;
+    nodes[1].clock_offset(None);
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    nodes[1].recalls(MemorySince::new("run1b".into(), Clock::Tokio.now(), Cause::Restarted));
+    tokio::time::sleep(3600 * SECOND).await;
+    nodes[1].clock_offset(MINUTE);
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    let founders = nodes[1].founders().unwrap();
+    assert!(founders.contains(" run1b=0 "), "{founders}");
+}
+
 /// The next client may begin at once, when the clock is right again, and cannot see the jump.
 #[tokio::test(start_paused = true)]
 async fn how_long_a_restarted_server_was_watched_is_noted_anew_when_its_clock_jumps() {
