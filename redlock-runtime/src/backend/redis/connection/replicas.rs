@@ -133,8 +133,11 @@ impl<S: Source> Drop for ReplicaConnection<'_, S> {
 
 #[cfg(test)]
 mod tests {
+    use deadpool_redis::redis::{Cmd, RedisFuture};
+
     use super::*;
-    use crate::backend::redis::connection::{Scripted, unidentified};
+    use crate::backend::redis::commands::Script;
+    use crate::backend::redis::connection::{Scripted, single_commands, unidentified};
 
     const REPLICAS: MinReplicas = MinReplicas { needed: 2, within: Duration::from_millis(70) };
 
@@ -148,6 +151,31 @@ mod tests {
         let mut server = Scripted::new(["-LOADING soon"]);
         assert!(REPLICAS.confirm(&mut server).await.is_err());
         assert!(REPLICAS.shortage(1).starts_with("1 of 2 replicas confirmed"));
+    }
+
+    /// One connection, of which the clones are further users.
+    #[derive(Clone)]
+    struct Multiplexed(Arc<Mutex<Scripted>>);
+
+    impl ConnectionLike for Multiplexed {
+        fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+            let answer = self.0.lock().answer(command);
+            Box::pin(async { answer })
+        }
+
+        single_commands!();
+    }
+
+    #[tokio::test]
+    async fn the_count_before_a_script_that_was_not_known_does_not_confirm_it() {
+        static SCRIPT: Script = Script::new("abc");
+        let invocation = Invocation::new(&SCRIPT, &["k"], &[]);
+        let server = Scripted::new(["-NOSCRIPT none", ":1", "+granted", ":0"]);
+        let mut connection = Multiplexed(Arc::new(Mutex::new(server)));
+        let (value, confirmed) =
+            REPLICAS.run_confirmed(&invocation, &mut connection).await.unwrap();
+        assert_eq!(value, Value::SimpleString("granted".to_owned()));
+        assert_eq!(confirmed.unwrap(), 0);
     }
 
     /// A server that waits for as long as its caller does is taken for one that is silent.

@@ -49,7 +49,7 @@ impl Scripted {
         self.asked.iter().map(String::as_str).collect()
     }
 
-    fn answer(&mut self, command: &Cmd) -> RedisResult<Value> {
+    pub(super) fn answer(&mut self, command: &Cmd) -> RedisResult<Value> {
         let words = command.args_iter().map(|word| match word {
             Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
             other => format!("{other:?}"),
