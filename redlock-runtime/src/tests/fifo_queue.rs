@@ -115,6 +115,20 @@ async fn whoever_hears_late_claims_before_the_body_begins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_cannot_be_certain_of_a_signal_claims_before_the_body_begins() {
+    let server = Server::new();
+    server.signals_uncertainly();
+    let holder = holds(&server.client()).await;
+    let waiter = waits(&server.client()).await;
+    server.take_log();
+    holder.release().await.unwrap();
+    let guard = granted(waiter).await;
+    let log = server.take_log();
+    assert!(log.contains(&format!("acquire {}", guard.owner())), "{log:?}");
+    assert!(is_full(&guard));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_is_refused_joins_anew_with_a_fresh_owner() {
     let server = Server::new();
     let holder = holds(&server.client()).await;
@@ -166,16 +180,19 @@ async fn whoever_cannot_look_stays_in_the_queue() {
 /// A server that does not know the queue, say: the poller asks it now and then instead.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_refused_by_the_line_does_not_try_it_again() {
-    let server = Server::new();
-    let holder = holds(&server.client()).await;
-    server.next("join", [Fate::Refused(NodeErrorKind::Refused, false)]);
-    let waiter = waits(&server.client()).await;
-    tokio::time::sleep(SECOND).await;
-    assert_eq!((waiter.is_finished(), server.waiting()), (false, 0));
-    let start = Instant::now();
-    holder.release().await.unwrap();
-    drop(granted(waiter).await);
-    assert!(start.elapsed() < SECOND / 4, "{:?}", start.elapsed());
+    for verb in ["join", "look"] {
+        let server = Server::new();
+        let holder = holds(&server.client()).await;
+        server.next(verb, [Fate::Refused(NodeErrorKind::Refused, false)]);
+        let waiter = waits(&server.client()).await;
+        server.disturb();
+        tokio::time::sleep(SECOND).await;
+        assert_eq!((waiter.is_finished(), server.waiting()), (false, 0), "{verb}");
+        let start = Instant::now();
+        holder.release().await.unwrap();
+        drop(granted(waiter).await);
+        assert!(start.elapsed() < SECOND / 4, "{:?}", start.elapsed());
+    }
 }
 
 /// Those who wait behind a holder of their own process have asked nobody before.
@@ -228,16 +245,23 @@ async fn a_look_after_a_broken_subscription_leaves_others_their_places() {
 /// After a failover: the server has forgotten which signals it sent.
 #[tokio::test(start_paused = true)]
 async fn a_call_from_before_the_place_in_line_is_not_believed() {
-    let server = Server::new();
-    let holder = holds(&server.client()).await;
-    let waiter = waits(&server.client()).await;
-    server.take_log();
-    server.calls_from_the_past();
-    tokio::time::sleep(MOMENT).await;
-    assert!(!waiter.is_finished());
-    assert_eq!(server.take_verbs(), ["look"]);
-    holder.release().await.unwrap();
-    granted(waiter).await.release().await.unwrap();
+    for has_looked in [false, true] {
+        let server = Server::new();
+        let holder = holds(&server.client()).await;
+        let waiter = waits(&server.client()).await;
+        if has_looked {
+            tokio::time::sleep(SECOND).await;
+            server.disturb();
+            tokio::time::sleep(MOMENT).await;
+        }
+        server.take_log();
+        server.calls_from_the_past(SECOND / 2);
+        tokio::time::sleep(MOMENT).await;
+        assert!(!waiter.is_finished());
+        assert_eq!(server.take_verbs(), ["look"], "{has_looked}");
+        holder.release().await.unwrap();
+        granted(waiter).await.release().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,9 +16,8 @@ use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use super::simulation::scripts::By;
 use crate::backend::{
-    Abilities, AcquireAll, Acquired, AllAcquired, Claim, EachReleased, Enqueued, Fault,
-    FencingTokens, FifoQueue, Found, LockBackend, Look, QueueSignal, Release, ReleaseAll, Reply,
-    Rotated, Subscription, TokensUsed,
+    Abilities, AcquireAll, Acquired, AllAcquired, Claim, EachReleased, Fault, FencingTokens, Found,
+    LockBackend, Look, QueueSignal, Release, ReleaseAll, Reply,
 };
 use crate::client::Redlock;
 use crate::clock::paused_runtime;
@@ -29,6 +28,7 @@ use crate::kind::Kind;
 use crate::owner::Owner;
 
 mod local;
+mod queue;
 
 /// How long its hand-overs wait to be claimed: less than the first in the queue goes without a
 /// look.
@@ -53,6 +53,7 @@ struct State {
     /// How long what is published is on its way; `None`: nobody hears it.
     publishes: Option<Duration>,
     local_connection: Local,
+    has_uncertain_signals: bool,
     acquires_all: bool,
     /// Each acquire is answered when it is repeated: its connection broke under the first try.
     repeats_acquires: bool,
@@ -119,9 +120,10 @@ impl Server {
         self.subscriptions.disturb(0);
     }
 
-    /// A signal comes that is older than anything the server knows.
-    pub(super) fn calls_from_the_past(&self) {
-        let old = FencingToken::new(ORIGIN - 1).unwrap();
+    /// A signal comes that the server sent so long ago.
+    pub(super) fn calls_from_the_past(&self, age: Duration) {
+        let age = u64::try_from(age.as_micros()).unwrap();
+        let old = FencingToken::new(ORIGIN + self.micros() - age).unwrap();
         let fencing_tokens = FencingTokens::one(old);
         self.subscriptions.call_all(0, QueueSignal::HandedOver { fencing_tokens, lease: WINDOW });
     }
@@ -344,51 +346,6 @@ impl ReleaseAll for Server {
                 Err(fault) => releases.iter().map(|_| Err(fault.clone())).collect(),
             }
         })
-    }
-}
-
-impl FifoQueue for Server {
-    fn subscribe(&self, claim: &Claim) -> Subscription {
-        self.subscriptions.issue(0, &claim.owner)
-    }
-
-    fn is_signal_certain(&self) -> bool {
-        true
-    }
-
-    fn enqueue<'a>(
-        &'a self,
-        claim: &'a Claim,
-        reserve: u32,
-        within: Duration,
-    ) -> Reply<'a, Enqueued> {
-        let command = Command::Join(Entry::told(claim, reserve));
-        self.send("join", claim, command, within, Answer::enqueued)
-    }
-
-    fn look<'a>(
-        &'a self,
-        claim: &'a Claim,
-        reserve: u32,
-        look: Look,
-        within: Duration,
-    ) -> Reply<'a, Enqueued> {
-        self.state().looks.push(look);
-        let command = Command::Look(Entry::told(claim, reserve), look);
-        self.send("look", claim, command, within, Answer::enqueued)
-    }
-
-    fn rotate<'a>(
-        &'a self,
-        held: &'a Claim,
-        drawn: TokensUsed,
-        next: &'a Claim,
-        reserve: u32,
-        within: Duration,
-    ) -> Reply<'a, Rotated> {
-        let next = Entry::told(next, reserve);
-        let command = Command::Rotate { held: held.clone(), drawn, next };
-        self.send("rotate", held, command, within, Answer::rotated)
     }
 }
 
