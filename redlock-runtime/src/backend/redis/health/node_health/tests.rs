@@ -1,5 +1,8 @@
 //! When an outage is reported, and when it is over.
 
+use std::pin::pin;
+use std::task::{Context, Waker};
+
 use super::*;
 use crate::clock::Clock;
 
@@ -68,10 +71,12 @@ fn an_outage_is_over_when_the_node_has_answered_for_a_while() {
     assert!(health.is_out(), "not yet");
     health.failed(failure(NodeErrorKind::Loading), now);
     assert!(health.is_silent(), "it was too early");
-    health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
+    let answers = Some(CLOCK.now().minus(QUIET));
+    health.state.lock().outage.as_mut().unwrap().answers = answers;
     assert!(health.answers_again());
     health.end_if_over();
     assert!(!health.is_out());
+    assert_eq!(health.state.lock().answers_since, answers, "not since before the outage");
 }
 
 #[test]
@@ -107,6 +112,8 @@ fn a_connection_that_broke_raises_a_suspicion_once() {
     let health = health();
     assert!(!health.take_suspicion() && !health.knows_server());
     health.broke();
+    let mut nobody = Context::from_waker(Waker::noop());
+    assert!(pin!(health.news()).poll(&mut nobody).is_ready(), "the background learns of it");
     assert!(health.take_suspicion() && !health.take_suspicion());
     health.meet("redis_version:7.0.0\r\n");
     assert!(!health.knows_server());
