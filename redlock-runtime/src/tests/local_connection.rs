@@ -31,6 +31,12 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// Pollers and other tasks of its callers run on it, as its clock stands still.
+fn paused_runtime() -> Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).build().unwrap()
+}
+
 /// A client with a local connection, and what it holds.
 fn on_a_local_connection(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
     let server = Server::new();
@@ -159,25 +165,46 @@ fn a_release_whose_runtime_ends_is_sent_again_by_the_background_thread() {
 /// Whoever waits elsewhere does not depend on the runtime that called the poller.
 #[test]
 fn a_poller_whose_runtime_ends_has_an_heir() {
-    let (first, second) = (runtime(), runtime());
     let server = Server::new();
     let holder = server.set("k", EXPIRE);
     let redlock = client(Arc::clone(&server) as Arc<dyn LockBackend>, 100);
-    let wait = || redlock.lock("k").wait(Wait::Forever).acquire();
-    first.block_on(async {
-        tokio::spawn(wait());
-        while server.waiting() == 0 {
-            tokio::task::yield_now().await;
-        }
+    let mut waiter = pin!(redlock.lock("k").wait(Wait::Forever).acquire());
+    paused_runtime().block_on(async {
+        let moment = Duration::from_millis(1);
+        assert!(tokio::time::timeout(moment, &mut waiter).await.is_err());
+        assert_eq!(server.waiting(), 1);
     });
-    second.block_on(async {
-        let waiter = tokio::spawn(wait());
-        tokio::task::yield_now().await;
-        first.shutdown_background();
-        server.free(&holder);
-        let guard = waiter.await.unwrap().unwrap();
+    server.free(&holder);
+    runtime().block_on(async {
+        let guard = waiter.await.unwrap();
         assert_eq!(server.owner("k").as_deref(), Some(guard.owner()));
     });
+}
+
+#[test]
+fn a_poller_whose_runtime_ends_leaves_neither_a_lock_nor_an_entry() {
+    for is_held_here in [true, false] {
+        let (runtime, server) = (paused_runtime(), Server::new());
+        let redlock = client(Arc::clone(&server) as Arc<dyn LockBackend>, 100);
+        let holder = (!is_held_here).then(|| server.set("k", EXPIRE));
+        runtime.block_on(async {
+            let guard = redlock.lock("k").try_acquire().await.unwrap();
+            assert_eq!(guard.is_some(), is_held_here);
+            let request = redlock.lock("k").expire(EXPIRE / 2).wait(Wait::Forever);
+            let mut waiter = pin!(request.acquire());
+            let moment = Duration::from_millis(1);
+            assert!(tokio::time::timeout(moment, &mut waiter).await.is_err());
+            assert_eq!(server.waiting(), usize::from(!is_held_here));
+            // The poller is left the lock, and its caller goes; it is not polled any more.
+            drop(guard);
+        });
+        drop(runtime);
+        settled(&redlock);
+        if let Some(holder) = holder {
+            server.free(&holder);
+        }
+        assert_eq!((server.owner("k"), server.waiting()), (None, 0), "{is_held_here}");
+    }
 }
 
 /// Polls `future` once, and waits until its waker was called, and panicked.
