@@ -96,3 +96,50 @@ fn hand_to(
         Delivery::Returned(unwanted) => Some(unwanted),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::backend::{Claim, Command, Fate, FencingTokens};
+    use crate::fencing::FencingToken;
+    use crate::hold::{ConfirmedLease, Terms};
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::owner::Owner;
+    use crate::tests::fake::fake;
+
+    /// The end of its release would be news as well, but it may take long.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_over_when_it_is_handed_on_is_news_for_the_poller() {
+        let (redlock, fake) = fake();
+        fake.state().script.next(Command::Release, [Fate::LostRequest]);
+        let engine = redlock.engine();
+        let (key, kind) = (LockKey::new("", "k").unwrap(), Kind::Exclusive);
+        let queue = engine.local_queue(&key, kind);
+        let (expire, sent) = (Duration::from_secs(30), engine.clock().now());
+        let claim = Claim { key, owner: Owner::fresh(&engine.client), expire, kind };
+        let fencing_tokens = FencingTokens::one(FencingToken::new(1).unwrap());
+        let tenure = Tenure::new(claim, ConfirmedLease { sent, lease: expire }, fencing_tokens);
+        let terms = Terms {
+            template: "k",
+            expire,
+            min_hold: Duration::ZERO,
+            max_renew: None,
+            started: sent,
+            shutdowns_before: Some(0),
+            is_leader: false,
+        };
+        let (reply, _answer) = oneshot::channel();
+        let waiter = Waiter::new(1, terms, Moment::NEVER, reply);
+        tokio::time::advance(expire).await;
+        assert!(hand_to(engine, &queue, tenure, waiter, engine.clock().now()).is_none());
+        assert_eq!(queue.state().waiters.len(), 1);
+        let mut nobody = Context::from_waker(Waker::noop());
+        assert!(pin!(queue.news.notified()).poll(&mut nobody).is_ready());
+    }
+}
