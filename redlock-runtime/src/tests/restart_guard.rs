@@ -264,6 +264,22 @@ async fn a_server_is_given_the_roll_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_could_not_be_written_is_written_soon() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    assert!(nodes[1].take_founders().is_some());
+    tokio::time::sleep(Duration::from_secs(13 * 3600)).await;
+    nodes[1].always(Some(DOWN));
+    touch(&redlock).await;
+    nodes[1].always(None);
+    tokio::time::sleep(2 * SECOND).await;
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(nodes[1].take_founders().as_deref(), Some("run0 run1 run2"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_longer_lease_of_others_can_be_named() {
     let nodes = group(3).await;
     let guard = RestartGuard::new(Clock::Tokio, "founders".into(), 6 * EXPIRE, EXPIRE);
