@@ -158,6 +158,14 @@ mod tests {
         assert_eq!(key_of("redlock:x"), None);
     }
 
+    /// Its client may be gone for good.
+    #[tokio::test]
+    async fn a_message_that_nobody_fetches_ends() {
+        let mut server = Scripted::new([":1", ":1"]);
+        put("k", "a").query_async::<Value>(&mut server).await.unwrap();
+        assert_eq!(server.asked(), ["RPUSH k a", "PEXPIRE k 60000"]);
+    }
+
     #[tokio::test]
     async fn messages_are_passed_on_in_their_order_until_the_connection_fails() {
         let (listener, mut heard) = listener();

@@ -7,7 +7,7 @@ use super::*;
 use crate::backend::redis::connection::Scripted;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::backend::redis::pubsub::Listener;
-use crate::backend::{BackgroundWork, FifoQueue, RedisNode, TokensUsed};
+use crate::backend::{BackgroundWork, FifoQueue, QueueSignal, RedisNode, TokensUsed};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -106,6 +106,27 @@ async fn a_subscription_that_is_made_soon_is_waited_for() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(registry.channel_within(Duration::from_secs(8)).await, registry.channel);
+    };
+    tokio::select! {
+        () = listening.listen() => unreachable!("it can subscribe"),
+        () = calls => {}
+    }
+}
+
+/// Signals may have been missed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_looks_when_a_subscription_breaks_and_when_the_next_one_is_made() {
+    let source = Breaking { made: Arc::default(), most: u32::MAX };
+    let route = Route::new(NodeCore::new("n".to_owned(), source, NodeOptions::default()));
+    let registry = &route.core.registry;
+    let listening = Listening { route: &route };
+    let mut subscription = registry.subscribe(&claim());
+    let calls = async {
+        let _ = registry.channel_within(Duration::from_secs(8)).await;
+        for is_heard in [false, true] {
+            assert!(matches!(subscription.signal().await, QueueSignal::Disturbed));
+            assert_eq!(registry.is_heard(), is_heard);
+        }
     };
     tokio::select! {
         () = listening.listen() => unreachable!("it can subscribe"),
