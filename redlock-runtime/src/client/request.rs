@@ -194,8 +194,7 @@ impl LockRequest {
     /// A read lock: any number of readers hold it at the same time, and never beside a writer,
     /// which is whoever holds the plain lock of the key. Each reader has a lease and a fencing
     /// token of its own. Where a server keeps a queue, readers and writers are served in the order
-    /// of their arrival: a reader that comes while a writer waits queues behind it, so that neither
-    /// starves the other. Elsewhere a writer keeps out readers that come later.
+    /// of their arrival, so that neither starves; elsewhere a writer keeps out later readers.
     ///
     /// Inside of a write lock of the same task, a read lock is a re-entry. A write lock inside of a
     /// read lock would wait for itself, and is a [`LockError::AlreadyHeld`]; take the write lock

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use self::local::{Local, on_background_timers};
 use super::fake::{Fate, client, meet};
-use super::simulation::line::{Entry, ReleaseHint};
+use super::simulation::line::{Call, Entry, ReleaseHint};
 use super::simulation::node::{Answer, Command, Node};
 use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
@@ -205,6 +205,7 @@ impl Server {
         drop(node);
         let Some(delay) = self.state().publishes else { return answer };
         for ReleaseHint { owner, call, .. } in registry {
+            let Call::Signal(call) = call else { continue };
             let subscriptions = self.subscriptions.clone();
             if delay.is_zero() {
                 subscriptions.call(&owner, call);

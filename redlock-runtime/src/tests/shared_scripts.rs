@@ -121,7 +121,9 @@ impl World {
     fn hear(&mut self) {
         for (heard_on, message) in self.server.take_published() {
             for (owner, signal) in simulated::signalled(&message).into_iter().flatten() {
-                let QueueSignal::HandedOver { fencing_tokens, lease } = signal else { continue };
+                let Some(QueueSignal::HandedOver { fencing_tokens, lease }) = signal else {
+                    continue;
+                };
                 let is_meant = |(client, claim): &(usize, Claim)| {
                     claim.owner.as_str() == owner && channel(*client).as_bytes() == heard_on
                 };

@@ -227,7 +227,8 @@ fn readers_that_come_in_together_are_told_together() {
     let told = step.told();
     assert_eq!(told.len(), 2, "{told:?}");
     let handed = told.iter().filter_map(|message| simulated::signalled(message.as_bytes()));
-    let handed: Vec<_> = handed.flatten().collect();
+    let handed: Vec<_> =
+        handed.flatten().filter_map(|(owner, signal)| Some((owner, signal?))).collect();
     let owners = handed.iter().map(|(owner, _)| owner.as_str());
     assert!(owners.eq(readers.iter().map(|reader| reader.owner.as_str())));
     let is_above = |(_, one): &_, (_, next): &_| first_token(one) < first_token(next);
@@ -259,9 +260,9 @@ fn permits_of_the_gone_go_to_those_behind_them() {
         })
         .collect();
     step.leaves(&held);
-    let told =
-        step.told().iter().filter_map(|one| simulated::signalled(one.as_bytes())).flatten().count();
-    assert_eq!(told, 2, "there are two permits");
+    let told = step.told();
+    let told = told.iter().filter_map(|one| simulated::signalled(one.as_bytes())).flatten();
+    assert_eq!(told.filter(|(_, signal)| signal.is_some()).count(), 2, "there are two permits");
     assert!(step.looks(&waiting[3]) && step.looks(&waiting[4]) && !step.looks(&waiting[5]));
 }
 

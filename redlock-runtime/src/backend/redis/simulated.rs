@@ -236,8 +236,9 @@ pub(crate) fn founders(
     answer.map(|(founders, _)| founders).map_err(|error| node_error(&error))
 }
 
-/// What a message tells those who stand in a queue. `None`: it says something else.
-pub(crate) fn signalled(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
+/// What a message tells those who stand in a queue, or asks them: whether they still wait. `None`:
+/// it says something else.
+pub(crate) fn signalled(message: &[u8]) -> Option<Vec<(String, Option<QueueSignal>)>> {
     queue_signals(message)
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::mixture::of_kind;
 use super::plan::{KEYS, Tick, millis};
 use super::siblings;
 use super::world::{Waits, World};
@@ -16,6 +17,7 @@ use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
+use crate::kind::Kind;
 use crate::lease::Lease;
 use crate::options::Wait;
 
@@ -26,6 +28,8 @@ pub(super) struct Client {
     /// The first of its process, and that of the history.
     pub(super) is_first: bool,
     pub(super) random: Rng,
+    /// Decides of which kind the next lock is.
+    pub(super) kinds: Rng,
 }
 
 /// One work under the lock.
@@ -33,6 +37,7 @@ struct Work {
     world: Arc<World>,
     redlock: Redlock,
     key: usize,
+    kind: Kind,
     steps: u64,
     /// Between two steps.
     pause: Tick,
@@ -51,10 +56,10 @@ impl Client {
 
     async fn turn(&mut self) {
         let work = self.any_work();
-        let (request, wait) = self.request(work.key);
+        let (request, wait) = self.request(work.key, work.kind);
         let patience = self.patience(2 * millis(self.world.plan.pace));
         let started = self.world.now();
-        let waits = self.world.waits(self.process, work.key);
+        let waits = self.world.waits(self.process, work.key, work.kind);
         if self.random.u8(..5) == 0 {
             let run = request.run(async move {
                 drop(waits);
@@ -84,6 +89,7 @@ impl Client {
         let random = &mut self.random;
         let expire = millis(world.plan.pace);
         let key = random.usize(..world.plan.keys);
+        let kind = world.plan.mixture.any_kind(&mut self.kinds);
         let is_quick = world.plan.habits.is_quick && random.u8(..4) > 0;
         let steps = if is_quick { 1 } else { random.u64(1..=3) };
         // Most holds are short, some need renewals.
@@ -95,10 +101,10 @@ impl Client {
         };
         let delay = if random.u8(..6) == 0 { random.u64(..2 * expire) } else { 0 };
         let redlock = self.redlock.clone();
-        Work { world, redlock, key, steps, pause, delay }
+        Work { world, redlock, key, kind, steps, pause, delay }
     }
 
-    fn request(&mut self, key: usize) -> (LockRequest, Wait) {
+    fn request(&mut self, key: usize, kind: Kind) -> (LockRequest, Wait) {
         let random = &mut self.random;
         let wait = match random.u8(..8) {
             0 => Wait::Never,
@@ -109,7 +115,7 @@ impl Client {
         let full = self.world.plan.expire;
         // Rules for several nodes go by the longest lease.
         let expire = if random.u8(..4) == 0 { full * 2 / 3 } else { full };
-        let request = self.redlock.lock(KEYS[key]).expire(expire).wait(wait);
+        let request = of_kind(self.redlock.lock(KEYS[key]), kind).expire(expire).wait(wait);
         let min_hold = self.world.plan.min_hold.filter(|_| random.bool());
         let request = request.min_hold(min_hold.unwrap_or_default());
         match random.u32(..6) {
@@ -210,15 +216,20 @@ impl Work {
     async fn run(self, hold: &Arc<Hold>) {
         let (world, key) = (&self.world, self.key);
         world.step(key, hold);
-        let Some(base) = world.claim(key, hold) else { return };
+        let is_shared = self.kind.is_shared();
+        // Whoever is not alone writes nothing.
+        let base = if is_shared { Some(0) } else { world.claim(key, hold) };
+        let Some(base) = base else { return };
         if world.plan.habits.has_siblings {
-            siblings::re_enter(world, &self.redlock, key, hold).await;
+            siblings::re_enter(world, &self.redlock, (key, self.kind), hold).await;
         }
         for _ in 0..self.steps {
             world.sleep(self.pause).await;
             world.step(key, hold);
         }
-        world.write(key, hold, self.delay, base);
+        if !is_shared {
+            world.write(key, hold, self.delay, base);
+        }
     }
 }
 

@@ -70,7 +70,9 @@ async fn run(world: &Arc<World>, mut random: Rng) {
         for number in 0..*count {
             let (world, redlock) = (Arc::clone(world), redlock.clone());
             let (is_first, random) = (process == 0 && number == 0, random.fork());
-            let client = Client { world: Arc::clone(&world), redlock, process, is_first, random };
+            let kinds = random.clone().fork();
+            let client =
+                Client { world: Arc::clone(&world), redlock, process, is_first, random, kinds };
             let work = tokio::spawn(Scheduled::new(world, process, client.work()));
             clients.push((work, schedule.ends()));
         }

@@ -34,10 +34,17 @@ pub(super) fn process(channel: &[u8]) -> Option<usize> {
     str::from_utf8(channel).ok()?.strip_prefix("redlock:")?.parse().ok()
 }
 
-/// A message of a server to the process that is handed a lock.
+/// A message of a server to a process that waits.
 #[derive(Debug, Clone)]
 pub(crate) struct ReleaseHint {
     pub(crate) process: usize,
     pub(crate) owner: String,
-    pub(crate) call: QueueSignal,
+    pub(crate) call: Call,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    Signal(QueueSignal),
+    /// Does this owner still wait?
+    Ping(Claim),
 }

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use super::plan::{NEVER, Plan, Tick};
-use super::vacancy::Vacancy;
+use super::vacancy::{Demand, Vacancy};
 use crate::clock::Moment;
 use crate::hold::Hold;
+use crate::kind::Kind;
 
 /// Who waits for one lock, and who believes to have it.
 #[derive(Debug, Default)]
@@ -19,6 +20,9 @@ pub(super) struct LocalQueue {
     holders: Vec<Arc<Hold>>,
     /// When the last of the holders before these let go, or lost the lock.
     held_until: Tick,
+    /// When the lock was taken, or wanted, the last time in a way that left no room beside holders
+    /// of a shared kind.
+    barred_until: Tick,
     /// How many calls may have it, on their way to further keys.
     had_by: usize,
     /// Somebody looks after it at a time that is known.
@@ -29,6 +33,7 @@ pub(super) struct LocalQueue {
 struct Caller {
     id: u64,
     process: usize,
+    kind: Kind,
     /// Since when it waits and is polled; [`NEVER`]: it is not.
     since: Tick,
 }
@@ -54,8 +59,14 @@ pub(super) struct Circumstances {
 }
 
 impl LocalQueue {
-    pub(super) fn waits(&mut self, id: u64, process: usize, now: Tick) {
-        self.callers.push(Caller { id, process, since: now });
+    pub(super) fn waits(&mut self, id: u64, (process, kind): (usize, Kind), now: Tick) {
+        self.callers.push(Caller { id, process, kind, since: now });
+    }
+
+    /// What those who wait need: readers and permits queue behind whoever wants the lock alone.
+    pub(super) fn demand(&self) -> Demand {
+        let is_shared = |caller: &Caller| caller.kind.is_shared();
+        if self.callers.iter().all(is_shared) { Demand::Place } else { Demand::Whole }
     }
 
     /// A caller is not polled any more, or it is again.
@@ -66,7 +77,10 @@ impl LocalQueue {
     }
 
     /// A caller was granted the lock, refused, or has gone.
-    pub(super) fn ends(&mut self, id: u64) {
+    pub(super) fn ends(&mut self, id: u64, now: Tick) {
+        if self.demand() == Demand::Whole {
+            self.barred_until = now;
+        }
         self.callers.retain(|caller| caller.id != id);
     }
 
@@ -91,8 +105,11 @@ impl LocalQueue {
 
     /// Until when somebody believed to hold the lock; `now` while one does. Asks no hold whether it
     /// is over: a hold would find it out by that.
-    fn held_until(&mut self, origin: Moment, now: Tick) -> Tick {
-        let mut until = if self.had_by > 0 { now } else { self.held_until };
+    fn held_until(&mut self, plan: &Plan, origin: Moment, now: Tick) -> Tick {
+        let demand = self.demand();
+        let places = plan.mixture.places();
+        let before = (self.held_until, self.barred_until);
+        let (mut until, mut barred) = if self.had_by > 0 { (now, now) } else { before };
         self.holders.retain(|hold| {
             let believes = !hold.remaining().is_zero();
             let ended = if !believes && hold.is_over() {
@@ -101,16 +118,24 @@ impl LocalQueue {
             } else {
                 now
             };
+            let believes_still = believes || ended == now;
+            let bars = !hold.claim.kind.is_shared() || places < usize::MAX && !believes_still;
             until = until.max(ended);
+            if bars {
+                barred = barred.max(ended);
+            }
             believes
         });
-        self.held_until = until;
-        until
+        if self.holders.len() >= places {
+            barred = now;
+        }
+        (self.held_until, self.barred_until) = (until, barred);
+        if demand == Demand::Whole { until } else { barred }
     }
 
     pub(super) fn look(&mut self, plan: &Plan, circumstances: Circumstances) -> Verdict {
         let Circumstances { vacancy, troubled_until, origin, now } = circumstances;
-        let held_until = self.held_until(origin, now);
+        let held_until = self.held_until(plan, origin, now);
         let Some(waited_since) = self.waited_since(plan, now) else {
             // Those of a process that has ended stay for ever.
             let runs_at = |caller: &Caller| plan.processes[caller.process].1.runs_at(now);

@@ -2,22 +2,24 @@
 //!
 //! The engines are the real ones. Simulated is what they cannot control: the nodes with their
 //! clocks (`node`) and their queues (`line`), the way there and back (`network`, `wire`, `waiting`,
-//! `notice`), and how processes are scheduled
-//! (`process`). A `plan` decides beforehand what goes wrong when, and what the clients are like
-//! (`habits`). A `witness` that sees everything checks every step, and `liveness` how long callers
-//! wait for a lock that is free (`vacancy`, `bounds`); `departed` looks for locks of owners that
-//! let go. `histories` plays one seed after the other,
-//! and `survey` counts what is broken.
+//! `notice`), and how processes are scheduled (`process`). A `plan` decides beforehand what goes
+//! wrong when, what the clients are like (`habits`), and of which kinds the locks are (`mixture`);
+//! `group` reads who holds a lock on a node. A `witness` that sees everything checks every step,
+//! and `liveness` how long callers wait for a lock that is free (`vacancy`, `bounds`); `departed`
+//! looks for locks of owners that let go. `histories` plays one seed after the other, `trace` tells
+//! what happened in it, and `survey` counts what is broken.
 
 mod bounds;
 mod client;
 mod connects;
 mod departed;
+mod group;
 pub(super) mod habits;
 mod histories;
 mod history;
 pub(super) mod line;
 mod liveness;
+pub(super) mod mixture;
 mod network;
 pub(super) mod node;
 pub(super) mod notice;
@@ -28,6 +30,7 @@ pub(super) mod scripts;
 mod several;
 mod siblings;
 mod survey;
+mod trace;
 mod vacancy;
 mod waiting;
 mod wire;

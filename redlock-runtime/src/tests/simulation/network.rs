@@ -11,7 +11,7 @@ use super::line::ReleaseHint;
 use super::node::{Answer, Card, Command, Node};
 use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, Weather, millis};
 use super::scripts::By;
-use super::vacancy::{Vacancies, Vacancy, concerns};
+use super::vacancy::{Demand, Vacancies, Vacancy, concerns};
 use crate::key::LockKey;
 
 /// The nodes, and everything that has been sent to them. What has landed is carried out when
@@ -102,7 +102,7 @@ impl Network {
             connections: HashMap::new(),
             connects: Connects::default(),
             sent: 0,
-            vacancies: Vacancies::new(plan.nodes.len()),
+            vacancies: Vacancies::new(plan.nodes.len(), plan.mixture.places()),
             mishaps: [None; KEYS.len()],
             weather: plan.weather,
             random,
@@ -270,8 +270,15 @@ impl Network {
         self.mishaps[key]
     }
 
-    pub(super) fn vacancy(&self, plan: &Plan, key: usize, now: Tick) -> Option<Vacancy> {
-        self.vacancies.of(key, plan.quorum(), now)
+    /// Since when a lock is free for what those who wait want of it.
+    pub(super) fn vacancy(
+        &self,
+        plan: &Plan,
+        key: usize,
+        demand: Demand,
+        now: Tick,
+    ) -> Option<Vacancy> {
+        self.vacancies.of((key, demand), plan.quorum(), now)
     }
 
     fn fly(&mut self, lands: Tick, node: usize, load: Load) {

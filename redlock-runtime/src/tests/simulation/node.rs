@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis_model::{Content, Keyspace, Server};
 
-use super::line::{Entry, ReleaseHint, channel, process};
+use super::line::{Call, Entry, ReleaseHint, channel, process};
 use super::plan::{KEYS, LinePlan, NodePlan, Tick, Upheaval};
 use super::scripts::{By, scripts};
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
@@ -16,7 +16,6 @@ use crate::backend::{
 use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
-use crate::owner::{Owner, hold_of};
 
 /// What a client asks of a node.
 #[derive(Debug, Clone)]
@@ -92,15 +91,15 @@ impl Answer {
 /// Microseconds of real time since the history began.
 pub(crate) type Micros = u64;
 
-const PPM: u64 = 1_000_000;
+pub(super) const PPM: u64 = 1_000_000;
 const FOUNDERS: &str = "founders";
 
 #[derive(Debug)]
 pub(crate) struct Node {
     rate: i64,
-    origin: u64,
+    pub(super) origin: u64,
     stands_still: bool,
-    server: Server,
+    pub(super) server: Server,
     copy: Keyspace,
     /// `None`: nobody stands in a queue here.
     pub(crate) line: Option<LinePlan>,
@@ -110,8 +109,8 @@ pub(crate) struct Node {
     losses: usize,
     /// Those of the processes, in their order.
     channels: Vec<String>,
-    /// The processes of all owners that were ever in a queue.
-    processes: HashMap<String, usize>,
+    /// The processes and claims of all owners that were ever in a queue.
+    waiters: HashMap<String, (usize, Claim)>,
     /// The number of calls that were asked by digest or by text.
     asked: usize,
 }
@@ -147,7 +146,7 @@ impl Node {
             losses: 0,
             asked: 0,
             channels: (0..processes).map(channel).collect(),
-            processes: HashMap::new(),
+            waiters: HashMap::new(),
         }
     }
 
@@ -160,7 +159,11 @@ impl Node {
             let (Some(process), Some(handed)) = (process, handed) else {
                 return Answer::Failed(format!("published {message:?} to {channel:?}"));
             };
-            let hint = |(owner, call)| ReleaseHint { process, owner, call };
+            let hint = |(owner, signal): (String, Option<_>)| {
+                let ping = || Call::Ping(self.waiters[&owner].1.clone());
+                let call = signal.map_or_else(ping, Call::Signal);
+                ReleaseHint { process, owner, call }
+            };
             self.registry.extend(handed.into_iter().map(hint));
         }
         answer
@@ -323,13 +326,6 @@ impl Node {
         Some(ends.map_or(Micros::MAX, |ends| self.real(ends + 1)))
     }
 
-    /// Until when a key is this owner's, by whichever value, unless it lets go.
-    pub(crate) fn held_until(&self, key: &LockKey, owner: &Owner) -> Option<Micros> {
-        let lease = self.lease(key.redis_key());
-        let is_its = |holder: &str| hold_of(holder) == hold_of(owner.as_str());
-        lease.filter(|(holder, _)| is_its(holder)).map(|(_, ends)| ends)
-    }
-
     /// How many locks stand at `at`.
     pub(crate) fn locks(&self, at: Tick) -> usize {
         let ends = KEYS.iter().filter_map(|key| self.lease_ends(key));
@@ -347,12 +343,13 @@ impl Node {
         entries.flatten().map(|entry| {
             let entry = String::from_utf8_lossy(entry);
             let owner = entry.splitn(5, ' ').last().unwrap_or_default();
-            self.processes[owner]
+            self.waiters[owner].0
         })
     }
 
     fn meet(&mut self, entry: &Entry) {
-        self.processes.insert(entry.claim.owner.as_str().to_owned(), entry.process);
+        let owner = entry.claim.owner.as_str().to_owned();
+        self.waiters.insert(owner, (entry.process, entry.claim.clone()));
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<String> {
@@ -381,7 +378,7 @@ impl Node {
     }
 
     /// How many microseconds of its clock are a second.
-    fn pace(&self) -> u64 {
+    pub(super) fn pace(&self) -> u64 {
         PPM.saturating_add_signed(self.rate)
     }
 }

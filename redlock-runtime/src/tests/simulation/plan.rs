@@ -5,6 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::habits::Habits;
+use super::mixture::Mixture;
 use super::notice::Cut;
 use super::process::Schedule;
 
@@ -46,6 +47,7 @@ pub(super) struct Plan {
     /// The node keeps those who wait in a queue.
     pub(super) line: Option<LinePlan>,
     pub(super) habits: Habits,
+    pub(super) mixture: Mixture,
     /// Half of the callers want the lock to stay taken for so long.
     pub(super) min_hold: Option<Duration>,
 }
@@ -189,6 +191,33 @@ fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval) -> Promis
     Promise::Exclusion
 }
 
+/// The clients of each process, and when it runs. Some are a crowd, so that queues are long.
+fn processes(
+    random: &mut Rng,
+    aside: &mut Rng,
+    pauses: u16,
+    pace: Duration,
+) -> Vec<(usize, Schedule)> {
+    let is_alone = random.u8(..5) == 0;
+    let (count, most) = if is_alone { (1, 8) } else { (random.usize(2..=4), 3) };
+    let process = |random: &mut Rng, most| {
+        (random.usize(1..=most), Schedule::new(random, pauses, pace, CALM_FROM))
+    };
+    let few: Vec<_> = (0..count).map(|_| process(random, most)).collect();
+    let is_crowd = aside.u8(..10) == 0;
+    if is_crowd { (0..aside.usize(6..=12)).map(|_| process(aside, 1)).collect() } else { few }
+}
+
+/// The leases of a group end by `TIME`, and nobody enters one without the queue.
+fn suit_groups(nodes: &mut [NodePlan], line: Option<&mut LinePlan>) {
+    for node in nodes {
+        node.stands_still = false;
+    }
+    if let Some(line) = line {
+        line.denied_from = NEVER;
+    }
+}
+
 fn forget_scripts(nodes: &mut [NodePlan], random: &mut Rng, latest: Tick) {
     for node in nodes {
         let times = (0..random.u8(1..4)).map(|_| random.u64(..latest));
@@ -198,6 +227,8 @@ fn forget_scripts(nodes: &mut [NodePlan], random: &mut Rng, latest: Tick) {
 
 impl Plan {
     pub(super) fn new(random: &mut Rng) -> Self {
+        // Beside the other decisions, which stay what they were.
+        let mut aside = random.clone().fork();
         let is_calm = random.u8(..4) == 0;
         let pace = Duration::from_millis(random.u64(100..=300));
         let count = [1, 1, 3, 5][random.usize(..4)];
@@ -218,11 +249,7 @@ impl Plan {
             let times = (0..random.u8(1..8)).map(|_| random.u64(..CALM_FROM));
             nodes[0].upheavals.extend(times.map(|at| (at, Upheaval::LoseCounters)));
         }
-        let is_alone = random.u8(..5) == 0;
-        let (processes, most) = if is_alone { (1, 8) } else { (random.usize(2..=4), 3) };
-        let processes: Vec<_> = (0..processes)
-            .map(|_| (random.usize(1..=most), Schedule::new(random, pauses, pace, CALM_FROM)))
-            .collect();
+        let processes = processes(random, &mut aside, pauses, pace);
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
         let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
         let keys = 1 + usize::from(random.u8(..4) == 0);
@@ -242,9 +269,14 @@ impl Plan {
             forget_scripts(&mut nodes, random, CALM_FROM + millis(expire));
         }
         let has_line = count == 1 && random.u8(..6) > 0;
-        let line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
+        let mut line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
+        let mixture = Mixture::new(&mut aside, count);
+        if mixture.is_shared() {
+            suit_groups(&mut nodes, line.as_mut());
+        }
         let min_hold = random.u64(10..2 * millis(pace));
         let min_hold = (random.u8(..5) == 0).then(|| Duration::from_millis(min_hold));
+        let min_hold = min_hold.filter(|_| !mixture.is_shared());
         Self {
             keys,
             expire,
@@ -258,6 +290,7 @@ impl Plan {
             is_calm,
             line,
             habits,
+            mixture,
             min_hold,
         }
     }

@@ -4,18 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::mixture::of_kind;
 use super::plan::{KEYS, Tick};
 use super::world::World;
 use crate::client::Redlock;
 use crate::hold::Hold;
+use crate::kind::Kind;
 use crate::lease::Lease;
 
 /// Three calls of one task, of which one may give up in the middle. How they end does not matter.
-pub(super) async fn re_enter(world: &World, redlock: &Redlock, key: usize, hold: &Arc<Hold>) {
+pub(super) async fn re_enter(
+    world: &Arc<World>,
+    redlock: &Redlock,
+    (key, kind): (usize, Kind),
+    hold: &Arc<Hold>,
+) {
     let inside = AtomicUsize::new(0);
     let inside = &inside;
     let call = |pause: Tick| {
-        let request = redlock.lock(KEYS[key]).wait(Duration::from_millis(400));
+        let request = of_kind(redlock.lock(KEYS[key]), kind).wait(Duration::from_millis(400));
         let body = async move {
             // Of a lease that was lost meanwhile there is nothing to re-enter.
             if Lease::current().is_some_and(|lease| lease.hold().id == hold.id) {

@@ -4,10 +4,29 @@ use super::node::{Command, Node};
 use super::plan::{KEYS, Tick};
 use crate::key::LockKey;
 
+/// What those who wait for a lock need of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// Nobody may have it.
+    Whole,
+    /// There has to be room beside holders of the same shared kind.
+    Place,
+}
+
 /// Until when each lock stood on each node.
 #[derive(Debug)]
 pub(super) struct Vacancies {
-    nodes: Vec<[Stood; KEYS.len()]>,
+    nodes: Vec<[Taken; KEYS.len()]>,
+    /// How many holders of a shared kind there is room for.
+    places: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    /// By anybody.
+    at_all: Stood,
+    /// So that nobody of a shared kind has room.
+    wholly: Stood,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,24 +46,30 @@ pub(super) struct Vacancy {
 }
 
 impl Vacancies {
-    pub(super) fn new(nodes: usize) -> Self {
-        Self { nodes: vec![Default::default(); nodes] }
+    pub(super) fn new(nodes: usize, places: usize) -> Self {
+        Self { nodes: vec![Default::default(); nodes], places }
     }
 
     /// Something happened to a node at `at`.
     pub(super) fn note(&mut self, index: usize, node: &Node, at: Tick) {
         let now = at * 1000;
-        for (key, stood) in KEYS.iter().zip(&mut self.nodes[index]) {
-            match node.lease_ends(key) {
-                Some(ends) if now < ends => *stood = Stood { until: ends, was_freed: false },
-                _ => stood.free(now),
-            }
+        for (key, taken) in KEYS.iter().zip(&mut self.nodes[index]) {
+            taken.at_all.note(node.lease_ends(key), now);
+            taken.wholly.note(node.has_room_from(key, self.places, now), now);
         }
     }
 
     /// The vacancy of a key, if it is free on a quorum of nodes.
-    pub(super) fn of(&self, key: usize, quorum: usize, now: Tick) -> Option<Vacancy> {
-        let stood = self.nodes.iter().map(|node| node[key]);
+    pub(super) fn of(
+        &self,
+        (key, demand): (usize, Demand),
+        quorum: usize,
+        now: Tick,
+    ) -> Option<Vacancy> {
+        let stood = self.nodes.iter().map(|node| match demand {
+            Demand::Whole => node[key].at_all,
+            Demand::Place => node[key].wholly,
+        });
         let free = stood.filter(|stood| stood.until <= now * 1000);
         let mut free: Vec<_> = free
             .map(|Stood { until, was_freed }| Vacancy { since: until.div_ceil(1000), was_freed })
@@ -57,6 +82,14 @@ impl Vacancies {
 }
 
 impl Stood {
+    /// It stands until `ends`, or not at all.
+    fn note(&mut self, ends: Option<u64>, now: u64) {
+        match ends {
+            Some(ends) if now < ends => *self = Self { until: ends, was_freed: false },
+            _ => self.free(now),
+        }
+    }
+
     fn free(&mut self, now: u64) {
         if self.until > now {
             *self = Self { until: now, was_freed: true };

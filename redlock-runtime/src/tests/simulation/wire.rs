@@ -210,6 +210,21 @@ impl Wire {
         Fault { nodes: vec![node], is_unknown, is_final: false }
     }
 
+    /// Renews leases that one command renews together.
+    async fn renew_alike(
+        &self,
+        claims: Vec<Claim>,
+        within: Duration,
+    ) -> Result<Vec<Option<Found>>, Fault> {
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.call(Command::Renew(claims), within).await? {
+            (Answer::Renewed(found), _) => Ok(found),
+            (other, _) => unreachable!("{other:?}"),
+        }
+    }
+
     async fn find(&self, command: Command, within: Duration) -> Result<(Found, bool), Fault> {
         match self.call(command, within).await? {
             (Answer::Found(found), was_cut) => Ok((found, was_cut)),
@@ -239,10 +254,17 @@ impl LockBackend for Wire {
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
-            match self.call(Command::Renew(claims.to_vec()), within).await? {
-                (Answer::Renewed(found), _) => Ok(found),
-                (other, _) => unreachable!("{other:?}"),
-            }
+            // As the backend that ships does, one command for each sort.
+            let of = |is_shared| {
+                let claims = claims.iter().filter(|claim| claim.kind.is_shared() == is_shared);
+                claims.cloned().collect::<Vec<_>>()
+            };
+            let mut exclusive = self.renew_alike(of(false), within).await?.into_iter();
+            let mut shared = self.renew_alike(of(true), within).await?.into_iter();
+            let next = |claim: &Claim| {
+                if claim.kind.is_shared() { shared.next() } else { exclusive.next() }
+            };
+            Ok(claims.iter().map(next).map(Option::flatten).collect())
         })
     }
 
@@ -277,6 +299,7 @@ impl LockBackend for Wire {
             fifo_queue,
             acquire_all: Some(self),
             release_all: Some(self),
+            has_permits: true,
             ..Abilities::default()
         }
     }

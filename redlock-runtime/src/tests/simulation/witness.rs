@@ -11,6 +11,7 @@ use super::resource::{LostUpdate, Resource};
 use crate::backend::Claim;
 use crate::fencing::FencingToken;
 use crate::hold::Hold;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ pub(super) struct Key {
     /// Everybody who was told that the lock is theirs, and may still believe it.
     holders: Vec<Arc<Hold>>,
     /// The highest fencing token, and those before it, with the times at which they were told.
-    granted: Vec<(Tick, FencingToken)>,
+    granted: Vec<(Tick, FencingToken, Kind)>,
     pub(super) queue: LocalQueue,
     /// Who was told last.
     owner: Option<Owner>,
@@ -113,15 +114,20 @@ impl Witness {
         let is_strict = plan.promise != Promise::Fencing;
         let owner = claim_of(key, hold).owner.clone();
         let since = self.keys[key].tenure_since(&owner, since);
-        let earlier = self.keys[key].granted.iter().filter(|(at, _)| is_strict || *at < since);
-        let highest = earlier.map(|(_, granted)| *granted).max();
+        // Of those that may hold the lock beside each other, either may be told first.
+        let kind = hold.claim.kind;
+        let is_after = |at: Tick, other: Kind| {
+            at < since || is_strict && !(kind.is_shared() && other.is_shared())
+        };
+        let earlier = self.keys[key].granted.iter().filter(|(at, _, other)| is_after(*at, *other));
+        let highest = earlier.map(|(_, granted, _)| *granted).max();
         if highest >= Some(fencing_token) {
             self.report(now, &format!("fencing token {fencing_token} is not above {highest:?}"));
         }
         let is_passed = self.keys[key].owner.as_ref() == Some(&owner);
         self.tally.passes += u64::from(is_passed);
         self.keys[key].owner = Some(owner);
-        self.keys[key].granted.push((now, fencing_token));
+        self.keys[key].granted.push((now, fencing_token, kind));
         self.keys[key].holders.push(Arc::clone(hold));
         self.keys[key].queue.enter(hold);
         self.check_alone(plan, key, hold, now);
@@ -164,8 +170,8 @@ impl Witness {
     fn check_alone(&mut self, plan: &Plan, key: usize, hold: &Arc<Hold>, now: Tick) {
         let holders = &mut self.keys[key].holders;
         holders.retain(|other| !other.remaining().is_zero());
-        let others = holders.iter().filter(|other| other.id != hold.id).count();
-        if others > 0 && plan.promise != Promise::Fencing {
+        let others = holders.iter().filter(|other| other.id != hold.id).map(|other| &**other);
+        if !plan.mixture.admits(hold, others) && plan.promise != Promise::Fencing {
             self.report(now, "two holders at once");
         }
     }

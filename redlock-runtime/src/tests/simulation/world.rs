@@ -1,6 +1,6 @@
 //! Everything outside of the processes of one history.
 
-use std::fmt::Write as _;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::connects::Connect;
 use super::departed::CLEANED_UP;
-use super::line::{Entry, ReleaseHint};
+use super::line::{Call, ReleaseHint};
 use super::liveness::{Circumstances, Verdict};
 use super::network::{Connection, Course, Network};
 use super::node::{Answer, Card, Command};
@@ -21,6 +21,7 @@ use super::witness::Witness;
 use crate::backend::Claim;
 use crate::clock::{Clock, Moment};
 use crate::hold::Hold;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
 #[derive(Debug)]
@@ -40,7 +41,9 @@ pub(super) struct State {
     /// One line an event, when somebody wants to read it.
     pub(super) trace: Option<String>,
     /// Owner values are random: a trace names them by the order in which they came.
-    owners: Vec<Owner>,
+    pub(super) owners: Vec<Owner>,
+    /// Those that let go, or gave up: their processes take what is theirs out of queues when asked.
+    former: HashSet<Owner>,
     /// How many calls have begun to wait.
     callers: u64,
 }
@@ -49,7 +52,8 @@ impl World {
     pub(super) fn new(plan: Plan, random: Rng, is_traced: bool) -> Arc<Self> {
         let (network, witness) = (Network::new(&plan, random), Witness::new(&plan));
         let trace = is_traced.then(|| format!("{plan:#?}\n"));
-        let state = Mutex::new(State { network, witness, trace, owners: Vec::new(), callers: 0 });
+        let (owners, former) = (Vec::new(), HashSet::new());
+        let state = Mutex::new(State { network, witness, trace, owners, former, callers: 0 });
         let (start, origin) = (Instant::now(), Clock::Tokio.now());
         let (subscriptions, is_over) = (Tickets::default(), AtomicBool::new(false));
         let world = Arc::new(Self { plan, start, origin, subscriptions, is_over, state });
@@ -68,6 +72,14 @@ impl World {
         }
     }
 
+    /// Whoever has gone leaves the queue of the only node.
+    fn answer_ping(self: &Arc<Self>, claim: Claim) {
+        if self.state().former.contains(&claim.owner) {
+            let now = self.now();
+            self.send_behind(0, Command::Leave(claim), now, now);
+        }
+    }
+
     fn at(&self, at: Tick, act: impl FnOnce() + Send + 'static) {
         if at != NEVER {
             let at = self.instant(at);
@@ -79,28 +91,52 @@ impl World {
     }
 
     /// Carries out everything that has landed, and delivers what was published.
-    fn settle(&self, state: &mut State, now: Tick) {
+    fn settle(self: &Arc<Self>, state: &mut State, now: Tick) {
         state.network.settle(now);
         for (at, notice) in state.network.published(&self.plan) {
             let ReleaseHint { process, owner, call } = notice;
-            state.witness.tally.handover_watchdog += u64::from(self.subscriptions.has(&owner));
+            state.note(now, |state| {
+                let known = state.owners.iter().position(|known| known.as_str() == owner);
+                let known = known.map_or(0, |at| at + 1);
+                let what = match &call {
+                    Call::Signal(signal) => format!("{signal:?}"),
+                    Call::Ping(_) => "does it wait?".to_owned(),
+                };
+                format!("node -> process {process} at {at} ms: to a{known}: {what}")
+            });
             let subscriptions = self.subscriptions.clone();
-            self.at(self.runs_at(process, at), move || subscriptions.call(&owner, call));
+            let at = self.runs_at(process, at);
+            match call {
+                Call::Signal(signal) => {
+                    state.witness.tally.handover_watchdog += u64::from(subscriptions.has(&owner));
+                    self.at(at, move || subscriptions.call(&owner, signal));
+                }
+                Call::Ping(claim) => {
+                    let world = Arc::downgrade(self);
+                    self.at(at, move || {
+                        if let Some(world) = world.upgrade().filter(|world| !world.is_over()) {
+                            world.answer_ping(claim);
+                        }
+                    });
+                }
+            }
         }
     }
 
     /// A caller begins to wait. It does so until what is returned is dropped.
-    pub(super) fn waits(self: &Arc<Self>, process: usize, key: usize) -> Waits {
+    pub(super) fn waits(self: &Arc<Self>, process: usize, key: usize, kind: Kind) -> Waits {
         let now = self.now();
         let mut state = self.state();
         state.callers += 1;
         let id = state.callers;
         let queue = &mut state.witness.keys[key].queue;
-        queue.waits(id, process, now);
+        queue.waits(id, (process, kind), now);
         if !std::mem::replace(&mut queue.is_watched, true) {
             self.look_after(key, now + self.plan.longest_vacant(true) + 1);
         }
-        state.note(now, |_| format!("caller {id} of process {process} wants {}", KEYS[key]));
+        state.note(now, |_| {
+            format!("caller {id} of process {process} wants {} ({})", KEYS[key], kind.label())
+        });
         Waits { world: Arc::clone(self), key, id }
     }
 
@@ -114,8 +150,9 @@ impl World {
             let mut state = world.state();
             world.settle(&mut state, now);
             let State { network, witness, .. } = &mut *state;
+            let demand = witness.keys[key].queue.demand();
             let circumstances = Circumstances {
-                vacancy: network.vacancy(&world.plan, key, now),
+                vacancy: network.vacancy(&world.plan, key, demand, now),
                 troubled_until: network.mishap(key).max(world.plan.troubled_until(now)),
                 origin: world.origin,
                 now,
@@ -187,6 +224,7 @@ impl World {
     ) -> (usize, Course) {
         let mut state = self.state();
         state.witness.tally.commands += 1;
+        state.former.extend(command.departing().map(|claim| claim.owner.clone()));
         let sent = state.network.send(&self.plan, connection, (command, by), leaves);
         self.look_at(sent.1.lands);
         state.note(self.now(), |state| {
@@ -241,12 +279,19 @@ impl World {
         at: Tick,
         after: Tick,
     ) -> Tick {
-        let lands = self.state().network.send_behind(&self.plan, node, command, at, after);
+        let mut state = self.state();
+        state.former.extend(command.departing().map(|claim| claim.owner.clone()));
+        let lands = state.network.send_behind(&self.plan, node, command, at, after);
+        drop(state);
         self.look_at(lands);
         lands
     }
 
-    pub(super) fn answer(&self, subscription: usize, now: Tick) -> Option<(Answer, Card)> {
+    pub(super) fn answer(
+        self: &Arc<Self>,
+        subscription: usize,
+        now: Tick,
+    ) -> Option<(Answer, Card)> {
         let mut state = self.state();
         self.settle(&mut state, now);
         state.network.answer(subscription)
@@ -269,7 +314,7 @@ impl World {
         }
     }
 
-    pub(super) fn step(&self, key: usize, hold: &Arc<Hold>) {
+    pub(super) fn step(self: &Arc<Self>, key: usize, hold: &Arc<Hold>) {
         let now = self.now();
         let mut state = self.state();
         self.settle(&mut state, now);
@@ -322,60 +367,7 @@ impl Drop for Waits {
         let mut state = self.world.state();
         // A history that is over has no witness any more.
         let Some(key) = state.witness.keys.get_mut(self.key) else { return };
-        key.queue.ends(self.id);
+        key.queue.ends(self.id, self.world.now());
         state.note(self.world.now(), |_| format!("caller {} waits no more", self.id));
-    }
-}
-
-impl State {
-    fn note(&mut self, at: Tick, what: impl FnOnce(&mut Self) -> String) {
-        if self.trace.is_some() {
-            let line = what(self);
-            let _ = writeln!(self.trace.get_or_insert_default(), "{at:>6} ms  {line}");
-        }
-    }
-
-    /// `a3`: the third owner value of this history.
-    fn name(&mut self, claim: &Claim) -> String {
-        let known = self.owners.iter().position(|owner| *owner == claim.owner);
-        let at = known.unwrap_or_else(|| {
-            self.owners.push(claim.owner.clone());
-            self.owners.len() - 1
-        });
-        format!("a{} ({})", at + 1, claim.key.name())
-    }
-
-    fn names(&mut self, claims: &[Claim]) -> String {
-        let names: Vec<_> = claims.iter().map(|claim| self.name(claim)).collect();
-        names.join(", ")
-    }
-
-    fn show(&mut self, command: &Command) -> String {
-        match command {
-            Command::Acquire(claim) => format!("acquire {}", self.name(claim)),
-            Command::Raise(claim, to) => format!("raise {} to {to}", self.name(claim)),
-            Command::Release(claim) => format!("release {}", self.name(claim)),
-            Command::Founders(offer) => {
-                // Without the dates: a history is replayed at another time.
-                let list = offer.as_ref().and_then(|offer| offer.founders.split("=@").next());
-                format!("founders, or else {list:?}")
-            }
-            Command::Join(Entry { claim, .. }) => format!("join {}", self.name(claim)),
-            Command::Look(Entry { claim, .. }, _) => format!("look {}", self.name(claim)),
-            Command::Leave(claim) => format!("leave {}", self.name(claim)),
-            Command::GiveBack(claim, drawn) => {
-                format!("give back {} behind {}", self.name(claim), drawn.used)
-            }
-            Command::Retain(claim, left) => format!("retain {} for {left:?}", self.name(claim)),
-            Command::Rotate { held, drawn, next } => {
-                let (held, next) = (self.name(held), self.name(&next.claim));
-                format!("rotate {held} behind {} for {next}", drawn.used)
-            }
-            Command::Nudge(claim) => format!("nudge {}", claim.key.name()),
-            Command::Introduce(command) => format!("what follows {}", self.show(command)),
-            Command::Renew(claims) => format!("renew {}", self.names(claims)),
-            Command::ReleaseAll(claims) => format!("release all of {}", self.names(claims)),
-            Command::AcquireAll(claims) => format!("acquire all of {}", self.names(claims)),
-        }
     }
 }

@@ -339,12 +339,16 @@ fn parse(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
     Some((lock, QueueSignal::HandedOver { fencing_tokens, lease }))
 }
 
-/// The signals of a message for those who stand in a queue, and their owners. `None`: one of them
-/// is another signal.
+/// The signals of a message for those who stand in a queue, and their owners; `Some(None)`: it asks
+/// whether the owner still waits. `None`: one of them is another signal.
 #[cfg(test)]
-pub(crate) fn queue_signals(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
+pub(crate) fn queue_signals(message: &[u8]) -> Option<Vec<(String, Option<QueueSignal>)>> {
     let owned = |(lock, signal): (Lock<'_>, _)| (lock.owner.to_owned(), signal);
-    let parse = |signal| parse(signal).or_else(|| parse_look(signal));
+    let queued = |signal| parse(signal).or_else(|| parse_look(signal));
+    let parse = |signal| {
+        let ping = || Some((parse_ping(signal)?, None));
+        queued(signal).map(|(lock, signal)| (lock, Some(signal))).or_else(ping)
+    };
     signals(message).map(|signal| parse(signal).map(owned)).collect()
 }
 

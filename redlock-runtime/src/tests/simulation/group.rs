@@ -1,0 +1,61 @@
+//! Who holds a lock of a node: one owner, or a group that holds it together.
+
+use redis_model::Content;
+
+use super::node::{Micros, Node, PPM};
+use crate::key::LockKey;
+use crate::owner::{Owner, hold_of};
+
+/// What stands in the key of a lock that a group holds.
+const MARKERS: [&str; 2] = ["<readers>", "<permits>"];
+
+impl Node {
+    /// Until when a key is this owner's, by whichever value, unless it lets go.
+    pub(crate) fn held_until(&self, key: &LockKey, owner: &Owner) -> Option<Micros> {
+        let is_its = |holder: &str| hold_of(holder) == hold_of(owner.as_str());
+        if let Some(leases) = self.group(key.redis_key()) {
+            return leases.into_iter().find(|(holder, _)| is_its(holder)).map(|(_, ends)| ends);
+        }
+        let lease = self.lease(key.redis_key());
+        lease.filter(|(holder, _)| is_its(holder)).map(|(_, ends)| ends)
+    }
+
+    /// The leases of the group that holds a lock together, the first that ends first; `None`: no
+    /// group holds it.
+    fn group(&self, redis_key: &str) -> Option<Vec<(String, Micros)>> {
+        let marker = self.text(redis_key)?;
+        let leases = MARKERS.contains(&marker.as_str()).then(|| {
+            match self.server.keyspace().get(holders_key(redis_key).as_bytes()) {
+                Some(Content::Sorted(holders)) => holders.in_order(),
+                _ => Vec::new(),
+            }
+        });
+        let lease = |(owner, ends): (&[u8], i64)| {
+            let shown = u64::try_from(ends).unwrap_or_default().saturating_sub(self.origin);
+            let ends = shown.saturating_mul(PPM).div_ceil(self.pace());
+            (String::from_utf8_lossy(owner).into_owned(), ends)
+        };
+        Some(leases?.into_iter().map(lease).collect())
+    }
+
+    /// When there is room for one more of a shared kind, of which `places` may hold the lock at
+    /// once, as far as the last command shows; `None`: there is.
+    pub(crate) fn has_room_from(
+        &self,
+        redis_key: &str,
+        places: usize,
+        now: Micros,
+    ) -> Option<Micros> {
+        let Some(group) = self.group(redis_key) else { return self.lease_ends(redis_key) };
+        let live: Vec<Micros> =
+            group.into_iter().map(|(_, ends)| ends).filter(|ends| now < *ends).collect();
+        let surplus = (live.len() + 1).checked_sub(places)?;
+        surplus.checked_sub(1).map(|last| live[last])
+    }
+}
+
+/// Where the group stands that holds a lock.
+fn holders_key(redis_key: &str) -> String {
+    let key = LockKey::new("", redis_key);
+    key.map(|key| key.holders_key()).unwrap_or_default()
+}
