@@ -94,8 +94,8 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
     handle().map(|handle| drop(handle.spawn(future)))
 }
 
-/// The error of a caller when the thread stopped during `what`, or the runtime of a test that stands
-/// for it.
+/// The error of a caller when the thread stopped during `what`, or the runtime of a test that
+/// stands for it.
 pub(crate) fn stopped(what: &str) -> LockError {
     let message = format!(
         "it stopped during {what}, or the runtime with a paused clock ended, where a test has one; \
