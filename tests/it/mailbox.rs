@@ -9,6 +9,7 @@ use redlock::{Redlock, RedlockBuilder};
 
 use crate::security::{introductions, user};
 use crate::server_queue::{HEAD, JOIN, Lock, NOBODY, QUICK_RELEASE, RELEASE, lock};
+use crate::server_queue_told::{wait_told, wait_untold};
 use crate::support::{Server, eventually, lines_of, ms, secs, time_passes, unique_prefix};
 
 fn pool_of(url: String) -> Pool {
@@ -232,13 +233,12 @@ async fn a_pool_needs_one_word_more() {
         let pool = || Redlock::builder().pool(pool_of(server.url_for("locks", "secret")));
         let (holder, waiter) = (pool().build().await.unwrap(), pool().build().await.unwrap());
         let guard = holder.lock("k").acquire().await.unwrap();
-        let waiting = tokio::spawn(waiter.lock("k").wait(secs(50)).acquire());
         let lock = Lock::called("lock:k", server.raw());
-        let entry = eventually(secs(20), || async {
-            lines_of(lock.raw.cmd(&["LRANGE", &lock.queue, "0", "-1"]).await).pop()
-        })
-        .await;
-        assert!(entry.split(' ').nth(3).unwrap().starts_with(channel), "{entry}");
+        let (waiting, entry) = match word {
+            "" => wait_untold(&waiter, &lock).await,
+            _ => wait_told(&waiter, &lock).await,
+        };
+        assert!(entry.channel.starts_with(channel), "{}", entry.text);
         guard.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
         let refused = format!("{:?}", server.raw().cmd(&["ACL", "LOG"]).await);
@@ -255,13 +255,9 @@ async fn a_prefix_with_a_space_is_told_as_well() {
     let build = async || pool(&server).prefix(prefix).build().await.unwrap();
     let (holder, waiter) = (build().await, build().await);
     let guard = holder.lock("k").acquire().await.unwrap();
-    let waiting = tokio::spawn(waiter.lock("k").wait(secs(50)).acquire());
     let lock = Lock::called("my locks:k", server.raw());
-    let entry = eventually(secs(20), || async {
-        lines_of(lock.raw.cmd(&["LRANGE", &lock.queue, "0", "-1"]).await).pop()
-    })
-    .await;
-    assert!(entry.split(' ').nth(3).unwrap().starts_with("@redlock:mailbox:"), "{entry}");
+    let (waiting, entry) = wait_told(&waiter, &lock).await;
+    assert!(entry.channel.starts_with("@redlock:mailbox:"), "{}", entry.text);
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }

@@ -171,7 +171,10 @@ async fn clients_that_live_for_a_moment_get_the_votes_of_restarted_servers_back(
     eventually(secs(30), || async {
         let outcome = run().await;
         let error = outcome.as_ref().map_or_else(ToString::to_string, |()| String::new());
-        assert!(outcome.is_ok() || error.contains("no vote for another"), "{error}");
+        // A server that is slow to start anew may not answer a single call.
+        let is_expected = ["no vote for another", "no reply within"];
+        let is_expected = is_expected.iter().any(|text| error.contains(text));
+        assert!(outcome.is_ok() || is_expected, "{error}");
         // What all clients see together is not enough.
         time_passes(ms(300)).await;
         outcome.is_ok()

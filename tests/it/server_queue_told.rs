@@ -30,14 +30,26 @@ async fn entries(lock: &Lock) -> Vec<Entry> {
 /// leaves, and joins again.
 pub async fn wait_told(redlock: &Redlock, lock: &Lock) -> (Waiting, Entry) {
     let ahead = entries(lock).await.len();
-    loop {
-        let waiting = tokio::spawn(redlock.lock("k").wait(secs(600)).acquire());
-        let joined = || async { entries(lock).await.into_iter().nth(ahead) };
-        let entry = eventually(secs(60), joined).await;
-        if entry.channel != NOBODY {
-            return (waiting, entry);
+    let told = async {
+        loop {
+            let (waiting, entry) = wait(redlock, lock, ahead).await;
+            if entry.channel != NOBODY {
+                return (waiting, entry);
+            }
+            waiting.abort();
+            eventually(secs(60), || async { entries(lock).await.len() == ahead }).await;
         }
-        waiting.abort();
-        eventually(secs(60), || async { entries(lock).await.len() == ahead }).await;
-    }
+    };
+    tokio::time::timeout(secs(120), told).await.expect("the client can be told")
+}
+
+/// The same for a client that cannot be told, with nobody ahead of it.
+pub async fn wait_untold(redlock: &Redlock, lock: &Lock) -> (Waiting, Entry) {
+    wait(redlock, lock, 0).await
+}
+
+async fn wait(redlock: &Redlock, lock: &Lock, ahead: usize) -> (Waiting, Entry) {
+    let waiting = tokio::spawn(redlock.lock("k").wait(secs(600)).acquire());
+    let joined = || async { entries(lock).await.into_iter().nth(ahead) };
+    (waiting, eventually(secs(60), joined).await)
 }
