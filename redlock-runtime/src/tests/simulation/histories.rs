@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::history::{Played, has_long_leases, play};
+use super::history::{GROUPS, Played, has_long_leases, play};
 use super::survey::survey;
 use super::witness::Tally;
 
@@ -11,6 +11,8 @@ use super::witness::Tally;
 const HISTORIES: u64 = 200;
 /// Among so many there are some dozens with long leases.
 const SEEDS: u64 = 400;
+/// For so many histories there is one more with groups of holders, or a crowd.
+const EACH: u64 = 3;
 
 #[test]
 fn simulated_histories_keep_every_promise() {
@@ -24,18 +26,7 @@ fn simulated_histories_keep_every_promise() {
         return survey(histories);
     }
     let histories = number("REDLOCK_HISTORIES").unwrap_or(HISTORIES);
-    let next = AtomicU64::new(0);
-    let failed = Mutex::new(None::<(u64, String)>);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let total = std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..cores).map(|_| scope.spawn(|| work(histories, &next, &failed))).collect();
-        let tallies = workers.into_iter().map(|worker| worker.join().unwrap());
-        tallies.fold(Tally::default(), Tally::plus)
-    });
-    if let Some((seed, violation)) = failed.into_inner().unwrap() {
-        panic!("seed {seed}: {violation}\nto see it: scripts/simulate --seed {seed}");
-    }
+    let total = play_all(0, histories);
     eprintln!("{histories} histories: {total:?}");
     // Faults must not have kept everybody out, and there must have been some.
     assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
@@ -44,11 +35,40 @@ fn simulated_histories_keep_every_promise() {
     assert!(total.handover_watchdog > histories && total.passes > histories / 4, "{total:?}");
 }
 
-fn work(histories: u64, next: &AtomicU64, failed: &Mutex<Option<(u64, String)>>) -> Tally {
+#[test]
+fn simulated_histories_of_groups_and_crowds_keep_every_promise() {
+    if number("REDLOCK_SEED").or_else(|| number("REDLOCK_SURVEY")).is_some() {
+        return;
+    }
+    let histories = number("REDLOCK_HISTORIES").unwrap_or(HISTORIES) / EACH;
+    let total = play_all(GROUPS, histories);
+    eprintln!("{histories} histories of groups and crowds: {total:?}");
+    assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
+    assert!(total.lost > histories / 10 && total.handover_watchdog > histories, "{total:?}");
+}
+
+/// So many histories, from the seed `first` on, on all cores.
+fn play_all(first: u64, histories: u64) -> Tally {
+    let (next, end) = (AtomicU64::new(first), first + histories);
+    let failed = Mutex::new(None::<(u64, String)>);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let total = std::thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..cores).map(|_| scope.spawn(|| work(end, &next, &failed))).collect();
+        let tallies = workers.into_iter().map(|worker| worker.join().unwrap());
+        tallies.fold(Tally::default(), Tally::plus)
+    });
+    if let Some((seed, violation)) = failed.into_inner().unwrap() {
+        panic!("seed {seed}: {violation}\nto see it: scripts/simulate --seed {seed}");
+    }
+    total
+}
+
+fn work(end: u64, next: &AtomicU64, failed: &Mutex<Option<(u64, String)>>) -> Tally {
     let mut total = Tally::default();
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= histories {
+        if seed >= end {
             return total;
         }
         let played = play(seed, false);
@@ -59,7 +79,7 @@ fn work(histories: u64, next: &AtomicU64, failed: &Mutex<Option<(u64, String)>>)
             if failed.as_ref().is_none_or(|(known, _)| seed < *known) {
                 *failed = Some((seed, violation));
             }
-            next.store(histories, Ordering::Relaxed);
+            next.store(end, Ordering::Relaxed);
         }
     }
 }
@@ -86,7 +106,7 @@ fn simulated_histories_of_long_leases_leave_nothing_behind() {
 
 #[test]
 fn a_simulated_history_is_replayed_by_its_seed() {
-    for seed in 0..20 {
+    for seed in (0..20).chain(GROUPS..GROUPS + 10) {
         let (once, again) = (play(seed, true), play(seed, true));
         let lines = |played: &Played| played.trace.clone().unwrap_or_default();
         let (once, again) = (lines(&once), lines(&again));

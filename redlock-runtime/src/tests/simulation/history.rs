@@ -37,9 +37,16 @@ pub(super) struct Played {
     pub(super) trace: Option<String>,
 }
 
+/// From this seed on histories have groups of holders, and crowds.
+pub(super) const GROUPS: u64 = 1_000_000_000;
+
+fn plan(seed: u64, random: &mut Rng) -> Plan {
+    Plan::new(random, seed >= GROUPS)
+}
+
 /// Do leases outlast every clean-up in the history of a seed?
 pub(super) fn has_long_leases(seed: u64) -> bool {
-    Plan::new(&mut Rng::with_seed(seed)).has_long_leases()
+    plan(seed, &mut Rng::with_seed(seed)).has_long_leases()
 }
 
 /// Plays the history of a seed. The same seed plays the same history.
@@ -52,7 +59,7 @@ pub(super) fn play(seed: u64, is_traced: bool) -> Played {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(async {
         let mut random = Rng::with_seed(seed);
-        let world = World::new(Plan::new(&mut random), random.fork(), is_traced);
+        let world = World::new(plan(seed, &mut random), random.fork(), is_traced);
         run(&world, random).await;
         world.end();
         let mut state = world.state();

@@ -19,9 +19,9 @@ pub(super) enum Mixture {
 impl Mixture {
     /// Several nodes have no permits.
     pub(super) fn new(random: &mut Rng, nodes: usize) -> Self {
-        match random.u8(..6) {
-            0 => Self::ReadersAndWriters,
-            1 if nodes == 1 => {
+        match random.u8(..4) {
+            0 | 1 => Self::ReadersAndWriters,
+            2 if nodes == 1 => {
                 NonZeroU32::new(random.u32(1..4)).map_or(Self::Exclusive, Self::Permits)
             }
             _ => Self::Exclusive,

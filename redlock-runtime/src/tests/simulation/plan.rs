@@ -194,7 +194,7 @@ fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval) -> Promis
 /// The clients of each process, and when it runs. Some are a crowd, so that queues are long.
 fn processes(
     random: &mut Rng,
-    aside: &mut Rng,
+    aside: Option<&mut Rng>,
     pauses: u16,
     pace: Duration,
 ) -> Vec<(usize, Schedule)> {
@@ -204,8 +204,13 @@ fn processes(
         (random.usize(1..=most), Schedule::new(random, pauses, pace, CALM_FROM))
     };
     let few: Vec<_> = (0..count).map(|_| process(random, most)).collect();
-    let is_crowd = aside.u8(..10) == 0;
-    if is_crowd { (0..aside.usize(6..=12)).map(|_| process(aside, 1)).collect() } else { few }
+    match aside {
+        None => few,
+        Some(aside) => match aside.u8(..4) {
+            0 => (0..aside.usize(6..=12)).map(|_| process(aside, 1)).collect(),
+            _ => few,
+        },
+    }
 }
 
 /// The leases of a group end by `TIME`, and nobody enters one without the queue.
@@ -226,9 +231,10 @@ fn forget_scripts(nodes: &mut [NodePlan], random: &mut Rng, latest: Tick) {
 }
 
 impl Plan {
-    pub(super) fn new(random: &mut Rng) -> Self {
-        // Beside the other decisions, which stay what they were.
-        let mut aside = random.clone().fork();
+    /// `has_groups`: its locks are mostly of shared kinds, or many processes want them.
+    pub(super) fn new(random: &mut Rng, has_groups: bool) -> Self {
+        // Beside the other decisions, which are those of a history without groups.
+        let mut aside = has_groups.then(|| random.clone().fork());
         let is_calm = random.u8(..4) == 0;
         let pace = Duration::from_millis(random.u64(100..=300));
         let count = [1, 1, 3, 5][random.usize(..4)];
@@ -249,7 +255,7 @@ impl Plan {
             let times = (0..random.u8(1..8)).map(|_| random.u64(..CALM_FROM));
             nodes[0].upheavals.extend(times.map(|at| (at, Upheaval::LoseCounters)));
         }
-        let processes = processes(random, &mut aside, pauses, pace);
+        let processes = processes(random, aside.as_mut(), pauses, pace);
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
         let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
         let keys = 1 + usize::from(random.u8(..4) == 0);
@@ -270,7 +276,7 @@ impl Plan {
         }
         let has_line = count == 1 && random.u8(..6) > 0;
         let mut line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
-        let mixture = Mixture::new(&mut aside, count);
+        let mixture = aside.map_or(Mixture::Exclusive, |mut aside| Mixture::new(&mut aside, count));
         if mixture.is_shared() {
             suit_groups(&mut nodes, line.as_mut());
         }
