@@ -20,7 +20,8 @@ pub(crate) enum AllAcquired {
     Refused {
         /// Which claim was refused.
         key_index: usize,
-        holder: String,
+        /// As for a single lock: `None` where nobody has it, and a waiter is next.
+        holder: Option<String>,
         free_in: Option<Duration>,
         was_cut: bool,
     },

@@ -4,9 +4,9 @@
 //! A [`FaultyStore`] plays the part of a Redis server that is busy, slow, down, loses replies or
 //! locks; several of them are independent masters. On a clock that tokio has paused
 //! (`#[tokio::test(start_paused = true)]`, feature `test-util` of tokio) an hour of holding takes
-//! no time, and ten minutes of waiting for a lock that stays taken a second or two. A test has the
-//! same outcome each time, except which of several clients that wait comes next: their pauses are
-//! random. [`Redlock::scope`](crate::Redlock::scope) makes a client of the store the global one for
+//! no time; a call that waits for a lock asks some ten times in each second of that clock. A test
+//! has the same outcome each time, except which of several clients that wait comes next: their
+//! pauses are random. [`Redlock::scope`](crate::Redlock::scope) makes a client of the store the global one for
 //! the code under test, so that tests run side by side. Callers without tokio, as threads that call
 //! [`acquire_blocking`](crate::LockRequest::acquire_blocking), meet the same faults, in real time.
 //!

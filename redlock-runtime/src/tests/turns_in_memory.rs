@@ -61,6 +61,30 @@ async fn no_kind_starves_behind_callers_of_another_kind_that_never_pause() {
     }
 }
 
+/// Nor behind calls that want the key together with another one.
+#[tokio::test(start_paused = true)]
+async fn no_reader_starves_behind_calls_for_several_keys() {
+    let redlock = Redlock::builder().memory().build().await.unwrap();
+    let turns = Arc::new(AtomicU32::new(0));
+    let (caller, counted) = (redlock.clone(), Arc::clone(&turns));
+    let busy = async move {
+        loop {
+            let both = caller.lock_all(["k", "m"]).wait(PATIENT);
+            both.run(sleep(BODY)).await.unwrap();
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let reader = async {
+        sleep(BODY / 10).await;
+        request(&redlock, Kind::Read).run(async {}).await.unwrap();
+    };
+    tokio::select! {
+        () = busy => {}
+        () = reader => {}
+    }
+    assert!(turns.load(Ordering::Relaxed) <= FEW, "{turns:?}");
+}
+
 /// A waiter of another kind that gives up keeps nobody out of a lock that is free.
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_lets_the_others_in_at_once() {

@@ -18,11 +18,17 @@ impl Memory {
             if tables.is_held_elsewhere(key, &here, now) {
                 return Err(other_clock());
             }
-            if let Some(record) = tables.live(key, now)
-                && (record.kind.is_shared() || record.of_owner(claim).is_none())
-            {
-                let (holder, free_in) = (record.shown(), Some(record.ends(claim.kind).since(now)));
-                return Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut: false });
+            let is_kept_out = tables.is_kept_out(claim, now);
+            let refused = |holder, free_in| {
+                Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut: false })
+            };
+            if let Some(record) = tables.live(key, now) {
+                if record.kind.is_shared() || record.of_owner(claim).is_none() {
+                    let free_in = record.ends(claim.kind).since(now);
+                    return refused(Some(record.shown()), Some(free_in));
+                }
+            } else if is_kept_out {
+                return refused(None, None);
             }
         }
         let fencing_token = tables.next_token();

@@ -14,7 +14,9 @@ impl Node {
     pub(crate) fn held_until(&self, key: &LockKey, owner: &Owner) -> Option<Micros> {
         let is_its = |holder: &str| hold_of(holder) == hold_of(owner.as_str());
         if let Some(leases) = self.group(key.redis_key()) {
-            return leases.into_iter().find(|(holder, _)| is_its(holder)).map(|(_, ends)| ends);
+            // A late copy of its acquire may have entered beside the value that it holds now.
+            let its = leases.into_iter().filter(|(holder, _)| is_its(holder));
+            return its.map(|(_, ends)| ends).max();
         }
         let lease = self.lease(key.redis_key());
         lease.filter(|(holder, _)| is_its(holder)).map(|(_, ends)| ends)

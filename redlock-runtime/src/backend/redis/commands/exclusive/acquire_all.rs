@@ -40,7 +40,7 @@ pub(crate) fn decode(value: &Value, locks: usize) -> Option<Timed<AllAcquired>> 
             AllAcquired::Granted { fencing_token: fencing_tokens.first, was_cut }
         }
         Acquired::Refused { holder, free_in, was_cut, .. } => {
-            AllAcquired::Refused { key_index, holder: holder?, free_in, was_cut }
+            AllAcquired::Refused { key_index, holder: Some(holder?), free_in, was_cut }
         }
     };
     (key_index < locks).then_some(Timed { found, micros: of_one.micros })
@@ -63,7 +63,7 @@ mod tests {
             let held = [Value::Int(0), Value::Int(70), bulk("web-3:x"), bulk("17")];
             Value::Array(held.into_iter().chain([Value::Int(number)]).collect())
         };
-        let (holder, free_in) = ("web-3:x".to_owned(), Some(Duration::from_millis(70)));
+        let (holder, free_in) = (Some("web-3:x".to_owned()), Some(Duration::from_millis(70)));
         let found = AllAcquired::Refused { key_index: 1, holder, free_in, was_cut: false };
         assert_eq!(decode(&refused(2), 2), Some(Timed { found, micros: 17 }));
         for value in [refused(0), refused(3), refused(-1), Value::Array(vec![]), Value::Nil] {
