@@ -6,9 +6,10 @@
 //! (`#[tokio::test(start_paused = true)]`, feature `test-util` of tokio) an hour of holding takes
 //! no time; a call that waits for a lock asks some ten times in each second of that clock. A test
 //! has the same outcome each time, except which of several clients that wait comes next: their
-//! pauses are random. [`Redlock::scope`](crate::Redlock::scope) makes a client of the store the global one for
-//! the code under test, so that tests run side by side. Callers without tokio, as threads that call
-//! [`acquire_blocking`](crate::LockRequest::acquire_blocking), meet the same faults, in real time.
+//! pauses are random. [`Redlock::scope`](crate::Redlock::scope) makes a client of the store the
+//! global one for the code under test, so that tests run side by side. Callers without tokio, as
+//! threads that call [`acquire_blocking`](crate::LockRequest::acquire_blocking), meet the same
+//! faults, in real time.
 //!
 //! ```toml
 //! [dev-dependencies]
