@@ -1,4 +1,6 @@
 // What the compile errors advise, followed.
+#![expect(clippy::redundant_async_block, reason = "the body that is locked has an `.await`")]
+
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
@@ -184,7 +186,7 @@ async fn panics() -> u64 {
 
 fn main() {
     drop(placeholders(1, "pen"));
-    drop((signs(1), signs_are_meant(1)));
+    drop((signs(1), signs_are_meant(1), signs_behind_hash_tag("shop", &1, 1)));
     drop((braces_are_meant(1), brackets_are_meant(1), hash_tag(&mut 1, 1), formatted(1)));
     drop((parentheses(1), padded(1), quoted(), forever()));
     drop((an_argument_of_that_name(std::time::Duration::ZERO), a_constant_of_that_name()));

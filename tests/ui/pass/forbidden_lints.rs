@@ -1,3 +1,5 @@
+//! A crate that forbids many lints.
+
 // The expansion allows nothing that a crate may forbid.
 #![forbid(warnings, unused, nonstandard_style, future_incompatible, clippy::all, clippy::pedantic)]
 
