@@ -4,7 +4,10 @@ use std::time::Instant;
 
 use redlock::{LockRequest, Redlock};
 
-use crate::support::{Raw, Server, eventually, ms, secs, unique_prefix};
+use crate::server_queue::{Lock, NOBODY};
+use crate::server_queue_told::{entries, wait_told, wait_untold};
+use crate::support::proxy::{Then, command};
+use crate::support::{Proxy, Raw, Server, eventually, ms, secs, unique_prefix};
 
 /// Its subscriptions end as soon as they are made: the next one is made after five seconds.
 async fn break_subscriptions(raw: &Raw) {
@@ -51,4 +54,31 @@ async fn who_cannot_listen_for_a_while_waits_in_the_queue_and_keeps_no_lock_from
     waiting.await.unwrap().unwrap().release().await.unwrap();
     next.await.unwrap().unwrap().release().await.unwrap();
     assert!(since.elapsed() < secs(4), "{:?}", since.elapsed());
+}
+
+#[tokio::test]
+async fn who_joins_before_it_can_be_told_joins_again_when_it_can() {
+    let server = Server::start().await;
+    let (proxy, prefix) = (Proxy::start(&server), unique_prefix());
+    let client = async |url| Redlock::builder().url(url).prefix(&*prefix).build().await.unwrap();
+    let (holder, other) = (client(server.url()).await, client(server.url()).await);
+    let waiter = client(proxy.url()).await;
+    let lock = Lock::called(&format!("{prefix}k"), server.raw());
+
+    let guard = holder.lock("k").acquire().await.unwrap();
+    proxy.when_times(usize::MAX, command(&["SUBSCRIBE"]), Then::CutRequest);
+    let (waiting, untold) = wait_untold(&waiter, &lock).await;
+    assert_eq!(untold.channel, NOBODY);
+    let (behind, _) = wait_told(&other, &lock).await;
+    proxy.pass();
+    let all_told = || async {
+        let entries = entries(&lock).await;
+        entries.len() == 2 && entries.iter().all(|entry| entry.channel != NOBODY)
+    };
+    eventually(secs(60), all_told).await;
+
+    guard.release().await.unwrap();
+    for waiting in [behind, waiting] {
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
 }

@@ -15,7 +15,7 @@ pub struct Entry {
 }
 
 /// The queue, the first one first.
-async fn entries(lock: &Lock) -> Vec<Entry> {
+pub async fn entries(lock: &Lock) -> Vec<Entry> {
     let texts = lines_of(lock.raw.cmd(&["LRANGE", &lock.queue, "0", "-1"]).await);
     let parse = |text: String| {
         let mut words = text.splitn(5, ' ').skip(3).map(str::to_owned);
@@ -26,21 +26,16 @@ async fn entries(lock: &Lock) -> Vec<Entry> {
 }
 
 /// Waits for the lock, which is called `k`, at the end of its queue. A client whose first
-/// subscription is not made yet joins as one that cannot be told, and stays so in that place: it
-/// leaves, and joins again.
+/// subscription is not made yet joins as one that cannot be told, and joins again when it can be.
 pub async fn wait_told(redlock: &Redlock, lock: &Lock) -> (Waiting, Entry) {
     let ahead = entries(lock).await.len();
-    let told = async {
-        loop {
-            let (waiting, entry) = wait(redlock, lock, ahead).await;
-            if entry.channel != NOBODY {
-                return (waiting, entry);
-            }
-            waiting.abort();
-            eventually(secs(60), || async { entries(lock).await.len() == ahead }).await;
-        }
+    let (waiting, _) = wait(redlock, lock, ahead).await;
+    let told = || async {
+        let mut behind = entries(lock).await.into_iter().skip(ahead);
+        let entry = behind.next().filter(|entry| entry.channel != NOBODY)?;
+        behind.next().is_none().then_some(entry)
     };
-    tokio::time::timeout(secs(120), told).await.expect("the client can be told")
+    (waiting, eventually(secs(60), told).await)
 }
 
 /// The same for a client that cannot be told, with nobody ahead of it.

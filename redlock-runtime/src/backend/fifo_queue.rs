@@ -25,6 +25,9 @@ pub(crate) struct Position {
     pub(crate) ahead: u32,
     /// The server will signal the hand-over. Otherwise the waiter has to check from time to time.
     pub(crate) is_signalled: bool,
+    /// The entry has no channel, as the client could not be signalled when it was made, and now it
+    /// can: the waiter leaves the queue, and enters it anew.
+    pub(crate) is_outdated: bool,
     /// A hand-over after this answer has no fencing token below this one.
     pub(crate) token_floor: FencingToken,
 }

@@ -149,6 +149,10 @@ impl InQueue {
                 local_holder.learn(&engine, poller.local_queue(), holder.as_deref());
                 (entry.not_before, entry.token_floor) = (sent, position.token_floor);
                 entry.is_disturbed = false;
+                if position.is_outdated {
+                    release::leave(&engine, entry.claim, Some(position.ahead));
+                    return Err(());
+                }
                 self.plan_look(poller, entry, holder, position);
             }
             // The lock was handed over but the signal came too late, or the queue was lost. The

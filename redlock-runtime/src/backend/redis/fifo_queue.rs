@@ -130,6 +130,10 @@ async fn send<S: Source>(
 fn with_signals<S: Source>(route: &Route<S>, holder: Option<&str>, position: Position) -> Position {
     let is_ours =
         holder.is_some_and(|holder| Owner::is_likely(holder) || group_of(holder).is_some());
-    let is_signalled = position.is_signalled && route.core.registry.is_heard() && is_ours;
-    Position { is_signalled, ..position }
+    let (has_channel, is_heard) = (position.is_signalled, route.core.registry.is_heard());
+    Position {
+        is_signalled: has_channel && is_heard && is_ours,
+        is_outdated: is_heard && !has_channel,
+        ..position
+    }
 }

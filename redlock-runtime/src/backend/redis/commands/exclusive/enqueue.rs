@@ -63,8 +63,10 @@ mod tests {
     #[test]
     fn the_three_answers() {
         assert_eq!(decode(&granted(1)).unwrap().found, Enqueued::Granted(eight()));
-        let position =
-            |free_in| Position { free_in, ahead: 3, is_signalled: true, token_floor: floor() };
+        let position = |free_in| {
+            let (is_signalled, is_outdated, token_floor) = (true, false, floor());
+            Position { free_in, ahead: 3, is_signalled, is_outdated, token_floor }
+        };
         let queued = |free_in| {
             let holder = "web-3:x".to_owned();
             Some(Timed {

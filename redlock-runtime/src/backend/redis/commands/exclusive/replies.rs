@@ -84,5 +84,6 @@ pub(in crate::backend::redis::commands) fn position(
     let Value::Int(ahead) = ahead else { return None };
     let ahead = u32::try_from(*ahead).ok()?;
     let token_floor = FencingToken::new(u64::try_from(micros).ok()?)?;
-    Some(Position { free_in, ahead, is_signalled: *is_signalled == Value::Int(1), token_floor })
+    let is_signalled = *is_signalled == Value::Int(1);
+    Some(Position { free_in, ahead, is_signalled, is_outdated: false, token_floor })
 }
