@@ -7,7 +7,7 @@ use std::io;
 
 use rustix::process::{Pid, Signal};
 
-use super::process_table::{Process, Row, rows};
+use super::process_table::{Process, Row, children, rows};
 
 /// How often one `kill` looks for processes that were started while others were killed. Its caller
 /// repeats it while there are any.
@@ -35,6 +35,14 @@ impl Descendants {
     /// not both times.
     pub(super) fn living(&self) -> BTreeSet<Process> {
         self.look_twice().into_iter().map(|row| row.process).collect()
+    }
+
+    /// Have all ended? The table of processes alone cannot tell: one that starts another and ends,
+    /// again and again, can be missed by every look. But as long as one of them lives, redlock has a
+    /// child, as it adopts those whose parents have ended.
+    pub(super) fn are_gone(&self) -> bool {
+        let is_other = |id: i32| self.others.iter().any(|other| other.id == id);
+        self.living().is_empty() && children().into_iter().all(is_other)
     }
 
     fn look_twice(&self) -> Vec<Row> {

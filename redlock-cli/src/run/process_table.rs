@@ -33,6 +33,13 @@ pub(super) fn row(id: i32) -> Option<Row> {
     platform::row(id)
 }
 
+/// The ids of the children of this process, also of those that have ended and are not reaped. The
+/// list may miss one that comes while it is read, but not all of them: new ones are added at its
+/// end. Empty where the system has no such list.
+pub(super) fn children() -> Vec<i32> {
+    platform::children()
+}
+
 impl Process {
     /// Sends a signal to this process, and not to another one that has its id by now. It is no
     /// error if this one is over.
@@ -65,6 +72,15 @@ mod platform {
 
     pub(super) fn row(id: i32) -> Option<Row> {
         parse(id, &fs::read(format!("/proc/{id}/stat")).ok()?)
+    }
+
+    /// Each thread has its own.
+    pub(super) fn children() -> Vec<i32> {
+        let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+        let read = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
+        let lists: Vec<String> = threads.filter_map(|thread| read(thread.ok()?)).collect();
+        let ids = lists.iter().flat_map(|list| list.split_ascii_whitespace());
+        ids.filter_map(|id| id.parse().ok()).collect()
     }
 
     /// Reads what stands in `/proc/<id>/stat`.
@@ -123,6 +139,18 @@ mod platform {
         }
 
         #[test]
+        fn a_child_is_listed_until_it_is_reaped() {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let id = i32::try_from(child.id()).unwrap();
+            while !row(id).unwrap().is_over {
+                std::thread::yield_now();
+            }
+            assert!(children().contains(&id));
+            child.wait().unwrap();
+            assert!(!children().contains(&id));
+        }
+
+        #[test]
         fn a_signal_is_for_one_process_not_for_its_id() {
             let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
             let id = i32::try_from(child.id()).unwrap();
@@ -152,6 +180,10 @@ mod platform {
 
     pub(super) fn row(_id: i32) -> Option<Row> {
         None
+    }
+
+    pub(super) fn children() -> Vec<i32> {
+        Vec::new()
     }
 
     pub(super) fn send(_process: Process, _signal: Signal) -> io::Result<()> {

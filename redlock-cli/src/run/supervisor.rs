@@ -144,7 +144,7 @@ impl Supervisor<'_> {
         if is_empty && !std::mem::replace(&mut self.phase.is_group_gone, true) {
             self.watchdog.after_group();
         }
-        if is_empty && !(self.phase.is_lost && self.has_descendants()) {
+        if is_empty && (!self.phase.is_lost || self.descendants.are_gone()) {
             return true;
         }
         if self.group.exit().is_none() || !self.phase.killed.is_some_and(is_over) {
@@ -160,10 +160,6 @@ impl Supervisor<'_> {
             ));
         }
         !has_dying
-    }
-
-    fn has_descendants(&self) -> bool {
-        !self.descendants.living().is_empty()
     }
 
     /// Looks at the lease, and ends the command in time.
