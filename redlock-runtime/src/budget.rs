@@ -44,7 +44,12 @@ pub(crate) async fn yield_to_others() {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
 
+    use tokio::runtime::Builder;
+
+    use super::try_spend;
     use crate::blocking::block_on;
     use crate::client::Redlock;
 
@@ -92,5 +97,29 @@ mod tests {
             let body = async { redlock.lock("k").run(async {}).await.unwrap() };
             block_on(redlock.lock("k").run(body)).unwrap();
         }
+    }
+
+    /// The lock is taken, and the task has no budget left.
+    #[test]
+    fn a_task_that_blocks_on_a_wait_is_served() {
+        let builder = || Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let (runtime, (tell, told)) = (builder().unwrap(), mpsc::channel());
+        runtime.spawn(async move {
+            let redlock = client().await;
+            let read = redlock.lock("read").acquire().await.unwrap();
+            let taken = redlock.lock("taken").acquire().await.unwrap();
+            while try_spend() {}
+            let wait = Duration::from_millis(50);
+            let one = block_on(redlock.lock("taken").wait(wait).acquire()).map(drop);
+            let all = block_on(redlock.lock_all(["taken", "l"]).wait(wait).acquire()).map(drop);
+            let downgraded = block_on(read.downgrade()).map(drop);
+            tell.send((one, all, downgraded)).unwrap();
+            drop(taken);
+        });
+        let served = told.recv_timeout(Duration::from_secs(60));
+        runtime.shutdown_background();
+        let (one, all, downgraded) = served.expect("a call that blocks its task hears its answer");
+        assert!(one.is_err_and(|error| error.is_busy()) && all.is_err_and(|error| error.is_busy()));
+        downgraded.unwrap();
     }
 }

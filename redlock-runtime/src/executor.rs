@@ -118,6 +118,6 @@ impl Executor {
                 }
             })?;
         }
-        Ok(async move { drop(rings.await) })
+        Ok(async move { drop(unconstrained(rings).await) })
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
 use crate::backend::Claim;
@@ -30,8 +31,9 @@ pub(super) async fn on_executor<T: Send + 'static, F: Future<Output = ()> + Send
         drop((gone, pending));
     })?;
     // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
-    // dropped.
-    let answer = (&mut answer).await;
+    // dropped. The budget of the caller's task does not count: it may block on this, and would
+    // never hear.
+    let answer = unconstrained(&mut answer).await;
     caller.hears();
     answer.map_err(|_| stopped(what))
 }

@@ -1,11 +1,12 @@
 //! The handle of a caller that waits in the local queue, and how a caller enters it.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::DirectAttempt;
 use super::observed::{CallTime, Observed};
@@ -100,7 +101,8 @@ impl Future for WaitHandle {
     type Output = Result<Ownership, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        // Not bound by the budget of the caller's task: it may block on this, and would never hear.
+        let answer = ready!(pin!(unconstrained(&mut self.answer)).poll(cx));
         self.is_answered = true;
         Poll::Ready(self.owned(answer.unwrap_or_else(|_| Err(stopped("an acquire")))))
     }
