@@ -39,7 +39,7 @@ pub enum LostReason {
     Expired,
     /// The key has another owner.
     Stolen,
-    /// No renewal was confirmed before the lease ran out: Redis did not answer.
+    /// No renewal was confirmed before the lease ran out: Redis did not answer, or refused.
     Unreachable,
     /// This process was forked from the one that holds the lock, which goes on holding it.
     Forked,
@@ -60,7 +60,10 @@ impl LostReason {
                  `DEL`, `FLUSHALL`), or the server lost its data"
             }
             Self::Stolen => "another owner took the key over; fencing tokens tell the two apart",
-            Self::Unreachable => "check the connection to redis, or choose a longer `expire`",
+            Self::Unreachable => {
+                "check the connection to redis (the event `lease uncertain` says what was wrong), \
+                 or choose a longer `expire`"
+            }
             Self::Released => "the holder released it",
             Self::OuterReleased => {
                 "a call inside of a hold, also one that was spawned with `Lease::scope`, has to \

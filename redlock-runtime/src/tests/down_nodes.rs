@@ -5,12 +5,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fake, Fate, SECOND};
-use super::quorum::{nodes, on};
+use super::quorum::{nodes, on, quorum};
 use super::restart_guard::{client as guarded, group};
-use crate::backend::{Cause, Fault, Member, MemorySince, NodeAdmission};
+use super::step::claim;
+use crate::backend::{Cause, Fault, Found, LockBackend, Member, MemorySince, NodeAdmission};
 use crate::client::Redlock;
 use crate::clock::Clock;
 use crate::error::{LockError, NodeError, NodeErrorKind};
+use crate::kind::Kind;
 use crate::options::Wait;
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -309,4 +311,40 @@ async fn servers_that_are_known_and_fall_silent_are_named() {
     };
     let named: Vec<_> = errors.iter().map(|error| (error.node(), error.kind())).collect();
     assert_eq!(named, [("b", NodeErrorKind::NoReply), ("c", NodeErrorKind::NoReply)]);
+}
+
+/// A refusal is certain before the last node has answered, which may still grant the lock: without
+/// its answer each refusal would be followed by releases of an owner that has nothing.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_by_nodes_that_are_well_leaves_nothing_to_clean_up() {
+    for (answers_after, releases) in [(8 * MILLI, 0), (30 * MILLI, 4)] {
+        let nodes = nodes(3);
+        let _guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        nodes.iter().for_each(|node| drop(node.take_log()));
+        nodes[2].next_acquires([Fate::Late(answers_after)]);
+        let other = on(&nodes);
+        assert!(other.lock("k").try_acquire().await.unwrap().is_none());
+        tokio::time::sleep(5 * SECOND).await;
+        for node in &nodes {
+            let log = node.take_log();
+            assert_eq!((count(&log, "acquire"), count(&log, "release")), (1, releases), "{log:?}");
+        }
+    }
+}
+
+/// They have answered, so that no outage is told: nothing else says what is wrong.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_refuse_a_renewal_are_named() {
+    let (nodes, claim) = (nodes(3), claim(Kind::Exclusive, EXPIRE));
+    let quorum = quorum(&nodes, None, Duration::ZERO);
+    quorum.acquire(&claim, SECOND).await.unwrap();
+    for node in &nodes[..2] {
+        node.next_renews([Fate::Refused(NodeErrorKind::NoPermission, true)]);
+    }
+    let fault = quorum.renew(std::slice::from_ref(&claim), SECOND).await.unwrap_err();
+    let named: Vec<_> = fault.nodes.iter().map(|error| (error.node(), error.kind())).collect();
+    assert_eq!(named, [("a", NodeErrorKind::NoPermission), ("b", NodeErrorKind::NoPermission)]);
+    let found = quorum.renew(&[claim], SECOND).await;
+    assert_eq!(found, Ok(vec![Some(Found::Ours)]));
 }

@@ -6,22 +6,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
-use super::grant_table::{GrantTable, LeftBehind, WinBack};
+use super::broadcast::{Decision, NodeAnswers, NodeQuestion, Reach, broadcast};
+use super::grant_table::GrantTable;
 use super::member::Member;
 use super::restart_guard::RestartGuard;
 use super::rules::Rules;
 use super::steps::Steps;
 use super::tally;
 use super::tally::Election;
-use super::vote::{ask, vote, without_twins};
+use super::vote::{vote, without_twins};
 use crate::backend::{
     Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Fault, Found, LockBackend,
     QuorumMember, Release, Reply,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
-use crate::owner::Owner;
 use crate::shield::tell;
 
 /// A lock backend of N independent masters.
@@ -62,13 +61,13 @@ impl Quorum {
     }
 
     /// Sends a command to the nodes, until the outcome is decided.
-    pub(super) async fn ask_all<T: Send + 'static>(
+    pub(super) async fn ask_all<T: Send + 'static, D: Into<Decision>>(
         &self,
         reach: Reach,
         ask: impl Fn(Arc<Member>) -> NodeQuestion<T>,
-        is_decided: impl Fn(&NodeAnswers<T>) -> bool,
+        decide: impl Fn(&NodeAnswers<T>) -> D,
     ) -> NodeAnswers<T> {
-        broadcast(&self.members, self.needed, reach, ask, is_decided).await
+        broadcast(&self.members, self.needed, reach, ask, decide).await
     }
 
     /// Begins an acquire, which may take `within` in all. Returns the time of its further steps.
@@ -110,8 +109,8 @@ impl Quorum {
         ask: impl Fn(Arc<Member>) -> NodeQuestion<Acquired>,
         steps: Steps,
     ) -> Result<Acquired, Fault> {
-        let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
-        let answers = self.ask_all(Reach::Admitted, ask, is_elected).await;
+        let decide = |answers: &_| tally::decide(answers, self.needed);
+        let answers = self.ask_all(Reach::Admitted, ask, decide).await;
         match tally::elect(&self.counted(answers), self.needed) {
             Election::Won(grants) => self.agree(claim, &grants, steps).await,
             Election::Unavailable(fault) => {
@@ -168,94 +167,6 @@ impl Quorum {
             return Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: true });
         }
         Err(Fault { is_unknown: true, is_final: false, ..tally::merge(&tally::faults(&answers)) })
-    }
-
-    async fn extend(&self, claims: &[Claim], within: Duration) -> Vec<Option<Found>> {
-        let shared: Arc<[Claim]> = claims.into();
-        let ask = |member: Arc<Member>| -> NodeQuestion<Vec<Option<Found>>> {
-            let own = self.grants.claims_on(member.number, claims);
-            let claims = own.map_or_else(|| Arc::clone(&shared), Arc::from);
-            Box::pin(async move { member.backend.renew(&claims, within).await })
-        };
-        // Every healthy node is waited for: its answer says whether the lock must be won back
-        // there. One that was silent a moment ago is asked, too: its lease would end meanwhile.
-        let answers = self.ask_all(Reach::All, ask, |_| false).await;
-        if let Some(guard) = &self.guard {
-            self.members.iter().for_each(|member| guard.spread(member, within));
-        }
-        let found = |member: usize, lease: usize| match &answers[member] {
-            Some(Ok(found)) => found.get(lease).copied().flatten(),
-            _ => None,
-        };
-        let verdict = |lease: usize| {
-            let owner = &claims[lease].owner;
-            let is_sure =
-                |member: usize, found: &Found| *found != Found::Ours || self.counts(member, owner);
-            let votes = (0..self.members.len())
-                .map(|member| found(member, lease).filter(|found| is_sure(member, found)));
-            tally::verdict(votes, self.needed)
-        };
-        let verdicts: Vec<Option<Found>> = (0..claims.len()).map(verdict).collect();
-        for (lease, claim) in claims.iter().enumerate() {
-            if verdicts[lease] == Some(Found::Ours) {
-                let is_astray = |member: &usize| match found(*member, lease) {
-                    Some(Found::Gone) => true,
-                    Some(Found::Ours) => self.grants.confirmed(&claim.owner, *member).is_none(),
-                    Some(Found::Stolen | Found::Unclear) | None => false,
-                };
-                (0..self.members.len()).filter(is_astray).for_each(|member| {
-                    self.win_back(member, claim.clone(), within);
-                });
-            }
-        }
-        verdicts
-    }
-
-    /// Does the key of `owner` on this node count as a vote?
-    fn counts(&self, member: usize, owner: &Owner) -> bool {
-        let Some(granted) = self.grants.confirmed(owner, member) else { return false };
-        let guard = self.guard.as_ref();
-        guard.is_none_or(|guard| guard.remembers(&self.members[member], granted))
-    }
-
-    /// Acquires the lock again on a node that came back without it or never granted it; the node
-    /// counts from the next renewal on. This is safe while a quorum holds: it only adds a node, and
-    /// only where the key is free or has this owner. Where the clean-up of an earlier acquire may
-    /// still arrive, the node is first released under the former owner value, which is not used
-    /// again, and then asked under a fresh one. Only the present process of the node gets that
-    /// release, however often it is repeated: the address may move to the server of another node,
-    /// whose vote has the same owner value.
-    fn win_back(&self, member: usize, claim: Claim, within: Duration) {
-        let member = Arc::clone(&self.members[member]);
-        // What is released on the server of another node would be the vote of that one.
-        let run_id = member.backend.run_id();
-        if run_id.as_ref().is_some_and(|run_id| member.shares(run_id, &self.members)) {
-            return;
-        }
-        // Without a guard, connections do not tell which process they have met.
-        let only_at = run_id.filter(|_| self.guard.is_some());
-        let again = self.grants.ask_again(&claim.owner, member.number);
-        let Some(WinBack { owner, former }) = again else { return };
-        let grants = Arc::clone(&self.grants);
-        let guard = self.guard.clone();
-        tokio::spawn(async move {
-            if let Some(former) = former {
-                let former = Claim { owner: former, ..claim.clone() };
-                let (may_be_taken, may_land_late) = (true, true);
-                let left = LeftBehind { may_be_taken, may_land_late, own_value: None, only_at };
-                // Whatever this finds: where the lock is still taken, the acquire is refused.
-                let _ = member.let_go(former, left, None, within).await;
-                // The owner may have released meanwhile.
-                if grants.claim_on(member.number, &claim).owner != owner {
-                    return;
-                }
-            }
-            let own = Claim { owner, ..claim.clone() };
-            let acquire = member.backend.acquire(&own, within);
-            let asked = (&claim.owner, &own);
-            let answer = ask(&member, &grants, guard.as_ref(), asked, acquire, within).await;
-            member.note(&answer);
-        });
     }
 
     async fn free(
@@ -344,7 +255,7 @@ impl LockBackend for Quorum {
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
-        Box::pin(async move { Ok(self.extend(claims, within).await) })
+        Box::pin(self.extend(claims, within))
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {

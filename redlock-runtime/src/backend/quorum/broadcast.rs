@@ -29,16 +29,39 @@ pub(crate) enum Reach {
     AllFor(Duration),
 }
 
-/// Sends a command to every node. Returns when `is_decided`, or when every awaited node has
+/// What the answers so far mean for those that are still open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// They matter.
+    Open,
+    /// They change nothing, but whoever goes without them has to clean up after commands that may
+    /// have been carried out: the nodes have as long again as the others took, and at least
+    /// [`SPARED`].
+    Certain,
+    /// They are not waited for.
+    Made,
+}
+
+impl From<bool> for Decision {
+    fn from(is_made: bool) -> Self {
+        if is_made { Self::Made } else { Self::Open }
+    }
+}
+
+/// So long nodes are waited for at least whose answers would only spare a clean-up: nodes that are
+/// well answer within this time of each other, unless they are far apart.
+const SPARED: Duration = Duration::from_millis(10);
+
+/// Sends a command to every node. Returns when the decision is made, or when every awaited node has
 /// answered.
 ///
 /// Each command runs to its end as a task of its own: a command in flight is never dropped.
-pub(crate) async fn broadcast<T: Send + 'static>(
+pub(crate) async fn broadcast<T: Send + 'static, D: Into<Decision>>(
     members: &[Arc<Member>],
     enough: usize,
     reach: Reach,
     ask: impl Fn(Arc<Member>) -> NodeQuestion<T>,
-    is_decided: impl Fn(&NodeAnswers<T>) -> bool,
+    decide: impl Fn(&NodeAnswers<T>) -> D,
 ) -> NodeAnswers<T> {
     let admissions: Vec<NodeAdmission> = members.iter().map(|member| member.admit()).collect();
     let healthy = admissions.iter().filter(|a| matches!(a, NodeAdmission::Ask)).count();
@@ -59,7 +82,7 @@ pub(crate) async fn broadcast<T: Send + 'static>(
             // A node that is down gets the command only if every node does, and is not waited for.
             NodeAdmission::Skip(fault) => {
                 let is_asked = reach != Reach::Admitted;
-                Some((Fault { is_unknown: fault.is_unknown || is_asked, ..fault }, is_asked))
+                Some((Fault { is_unknown: is_asked, ..fault }, is_asked))
             }
         };
         let is_asked = stand_in.as_ref().is_none_or(|(_, is_asked)| *is_asked);
@@ -82,12 +105,16 @@ pub(crate) async fn broadcast<T: Send + 'static>(
     loop {
         let has_enough = answers.iter().flatten().flatten().count() >= enough;
         let needs_probes = !has_enough && !probed.is_empty();
-        if !needs_probes && (awaited == 0 || is_decided(&answers)) {
+        let decision = decide(&answers).into();
+        if !needs_probes && (awaited == 0 || decision == Decision::Made) {
             break;
         }
-        if let Reach::AllFor(patience) = reach
-            && has_enough
-        {
+        let patience = match reach {
+            Reach::AllFor(patience) if has_enough => Some(patience),
+            _ if decision == Decision::Certain && !needs_probes => Some(SPARED),
+            _ => None,
+        };
+        if let Some(patience) = patience {
             limit = limit.or(Some(begun + patience.max(2 * begun.elapsed())));
         }
         let next = match limit {

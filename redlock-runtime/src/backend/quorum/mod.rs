@@ -14,6 +14,7 @@ pub(crate) mod odd_clocks;
 pub(crate) mod other_clocks;
 pub(crate) mod raise;
 pub(crate) mod release_hints;
+mod renewal;
 pub(crate) mod restart_guard;
 mod rules;
 mod steps;

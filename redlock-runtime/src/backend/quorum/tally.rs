@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::broadcast::NodeAnswers;
+use super::broadcast::{Decision, NodeAnswers};
 use crate::backend::{Acquired, Fault, Found};
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
@@ -25,15 +25,20 @@ pub(crate) enum Election {
     },
 }
 
-/// Is the outcome independent of all later answers? Where owners are named that have some votes
-/// each, they may show that one of them has the lock.
-pub(crate) fn is_elected(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
+/// Do later answers matter? Where owners are named that have some votes each, they may show that
+/// one of them has the lock. To a refusal they add nothing, but a node that has not answered may
+/// still grant the lock.
+pub(crate) fn decide(answers: &NodeAnswers<Acquired>, quorum: usize) -> Decision {
     let is_granted = |answer: &&_| matches!(answer, Some(Ok(Acquired::Granted { .. })));
     let granted = answers.iter().filter(is_granted).count();
     let open = answers.iter().filter(|answer| answer.is_none()).count();
     let votes = most_votes(answers).1;
     let may_settle = votes < quorum && votes + open >= quorum;
-    granted >= quorum || granted + open < quorum && !may_settle
+    if granted >= quorum {
+        return Decision::Made;
+    }
+    let is_refused = granted + open < quorum && !may_settle;
+    if is_refused { Decision::Certain } else { Decision::Open }
 }
 
 /// May the owner that most nodes named have the lock, with the votes of nodes that did not answer?
@@ -82,7 +87,11 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
         || faults.iter().any(|fault| fault.is_unknown)
         || refusals(answers).any(|(_, _, was_cut)| was_cut);
     if answers.len() - faults.len() < quorum {
-        return Election::Unavailable(Fault { is_unknown: was_cut, ..merge(&faults) });
+        let fault = merge(&faults);
+        // Those that will never vote are so many that the others make no quorum.
+        let lasting = faults.iter().filter(|fault| fault.is_final).count();
+        let is_final = fault.is_final || answers.len() - lasting < quorum;
+        return Election::Unavailable(Fault { is_unknown: was_cut, is_final, ..fault });
     }
     let (holder, votes) = most_votes(answers);
     Election::Refused {

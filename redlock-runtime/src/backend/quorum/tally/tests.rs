@@ -22,13 +22,16 @@ fn down<T>(is_unknown: bool) -> Option<Result<T, Fault>> {
 
 #[test]
 fn a_quorum_of_all_nodes_decides_as_soon_as_it_can() {
-    assert!(is_elected(&vec![granted(1), granted(2), None], 2));
-    assert!(!is_elected(&vec![granted(1), None, None], 2));
-    assert!(!is_elected(&vec![granted(1), refused("x"), None], 2));
-    assert!(is_elected(&vec![refused("x"), refused("x"), None], 2));
-    assert!(!is_elected(&vec![refused("x"), down(false), None], 2), "does x have the lock?");
-    assert!(!is_elected(&vec![refused("x"), refused("y"), None], 2), "one of them may have it");
-    assert!(is_elected(&vec![refused("x"), refused("y"), refused("z"), None, None], 4));
+    let made = |answers, quorum| decide(&answers, quorum) == Decision::Made;
+    let certain = |answers, quorum| decide(&answers, quorum) == Decision::Certain;
+    let open = |answers, quorum| decide(&answers, quorum) == Decision::Open;
+    assert!(made(vec![granted(1), granted(2), None], 2));
+    assert!(open(vec![granted(1), None, None], 2));
+    assert!(open(vec![granted(1), refused("x"), None], 2));
+    assert!(certain(vec![refused("x"), refused("x"), None], 2));
+    assert!(open(vec![refused("x"), down(false), None], 2), "does x have the lock?");
+    assert!(open(vec![refused("x"), refused("y"), None], 2), "one of them may have it");
+    assert!(certain(vec![refused("x"), refused("y"), refused("z"), None, None], 4));
 }
 
 #[test]
@@ -38,6 +41,20 @@ fn a_majority_of_the_answers_is_not_a_majority_of_the_nodes() {
     assert_eq!(fault.nodes.len(), 2);
     // The one grant must be cleaned up.
     assert!(fault.is_unknown);
+}
+
+/// The others cannot make a quorum, whatever becomes of them.
+#[test]
+fn what_most_nodes_refuse_for_good_is_final() {
+    let lasting = || Some(Err(Fault { is_final: true, ..Fault::known(Vec::new()) }));
+    for (answers, is_final) in [
+        (vec![lasting(), lasting(), down(false)], true),
+        (vec![lasting(), down(false), down(false)], false),
+        (vec![lasting(), lasting(), lasting()], true),
+    ] {
+        let Election::Unavailable(fault) = elect(&answers, 2) else { panic!("{answers:?}") };
+        assert_eq!(fault.is_final, is_final, "{answers:?}");
+    }
 }
 
 /// The next attempt finds the key gone where it was released: that is not how the lease ended.

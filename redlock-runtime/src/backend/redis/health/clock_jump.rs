@@ -55,11 +55,11 @@ impl ClockJumps {
             return None;
         };
         let slack = drift(at.since(known.at));
-        let (lowest, highest) = (known.low - slack, known.high + slack);
+        let (lowest, highest) = (known.low.saturating_sub(slack), known.high.saturating_add(slack));
         let jump = if low > highest {
-            low - known.high
+            low.saturating_sub(known.high)
         } else if high < lowest {
-            high - known.low
+            high.saturating_sub(known.low)
         } else {
             let (low, high) = (low.max(lowest), high.min(highest));
             self.known = Some(ClockOffset { low, high, at: at.max(known.at) });
@@ -101,6 +101,15 @@ mod tests {
             // Half a percent fast.
             let at = second * SECOND;
             assert_eq!(watch.observe(sample(at, 7 * SECOND + at + at / 200)), None, "{second}");
+        }
+    }
+
+    /// What a proxy says that is no clock.
+    #[test]
+    fn the_ends_of_all_numbers_are_no_overflow() {
+        let mut watch = ClockJumps::default();
+        for micros in [i64::MIN, 5, i64::MAX, i64::MIN, 0] {
+            watch.observe(sample(SECOND, micros));
         }
     }
 
