@@ -119,6 +119,9 @@ impl Supervisor<'_> {
         self.phase.messages.say(PATIENCE);
         self.watchdog.end();
         let exit = self.group.exit().unwrap_or(Exit::Code(0));
+        if matches!(exit, Exit::Signal(_)) {
+            self.terminal.restore_modes();
+        }
         let end = exit.to_end(had_terminal, &self.phase.asked_to_end);
         Ok(Outcome { end, is_lost: self.phase.is_lost })
     }

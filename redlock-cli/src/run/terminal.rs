@@ -7,7 +7,7 @@ use nix::sys::signal::{SigSet, Signal as Masked};
 use nix::unistd::{getpgid, getpgrp, getppid, getsid};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_current_process_group, test_kill_process_group};
-use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 /// The terminal of this session, if there is one.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(super) struct Terminal {
     device: Option<File>,
     /// It was given to the command. What that starts may have it since.
     is_given: bool,
+    /// Its modes, as they were when it was given to the command first.
+    modes: Option<Termios>,
 }
 
 impl Terminal {
@@ -22,7 +24,7 @@ impl Terminal {
     pub(super) fn open() -> Self {
         use_from_background();
         let device = File::options().read(true).write(true).open("/dev/tty").ok();
-        Self { device, is_given: false }
+        Self { device, is_given: false, modes: None }
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -40,10 +42,29 @@ impl Terminal {
         self.foreground().is_some() && self.foreground() == own_group()
     }
 
+    /// Has the group of the command the keyboard?
+    pub(super) fn is_of(&self, group: Pid) -> bool {
+        self.foreground() == Some(group)
+    }
+
     /// Makes the group of the command the foreground one.
     pub(super) fn give(&mut self, group: Pid) {
         self.is_given = true;
+        if self.modes.is_none() {
+            self.modes = self.device.as_ref().and_then(|device| tcgetattr(device).ok());
+        }
         self.set_foreground(group);
+    }
+
+    /// Sets the modes back that a command has changed, which was killed and could not do it: its
+    /// shell does that only where redlock is ended by a signal as well.
+    pub(super) fn restore_modes(&self) {
+        if let (Some(device), Some(modes)) = (&self.device, &self.modes)
+            && self.is_ours()
+        {
+            // The terminal may be gone.
+            let _ = tcsetattr(device, OptionalActions::Now, modes);
+        }
     }
 
     /// Takes the terminal back from the group of the command, or from a group without processes:

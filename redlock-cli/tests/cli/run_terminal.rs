@@ -108,6 +108,38 @@ async fn a_command_that_wants_the_terminal_after_its_shell_has_ended() {
     }
 }
 
+/// The shell goes on, as it does without redlock: programs stop themselves so at Ctrl-Z, and so does
+/// the inner one of two `redlock run`.
+#[tokio::test]
+async fn a_command_that_stops_itself_gives_the_keyboard_back() {
+    let server = Server::shared().await;
+    for inner in [false, true] {
+        let (marks, key) = (Marks::new(), unique_prefix());
+        let inner = if inner { format!("$0 run -k {key}-inner --") } else { String::new() };
+        let command = r"sh -c 'kill -STOP $$; exit 3'";
+        let line =
+            format!("$0 run -k {key} -- {inner} {command}; echo stopped; fg; echo ended with $?");
+        let words = ["bash", "-m", "-c", &line, env!("CARGO_BIN_EXE_redlock")];
+        let mut terminal = Terminal::start(server, &marks, &words);
+        terminal.shows("ended with 3").await;
+        assert!(terminal.screen().contains("stopped"), "{}", terminal.screen());
+        assert_eq!(terminal.ended_by().await, None, "{}", terminal.screen());
+    }
+}
+
+/// An editor that is killed when its lock is lost cannot do it itself.
+#[tokio::test]
+async fn the_modes_of_the_terminal_are_set_back_after_a_command_that_was_killed() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let command = r"sh -c 'stty -icanon -echo; kill -KILL $$'";
+    let modes = "stty -a | tr -d '\n' | grep -o -- '-*icanon.*' | grep -o -- '-*echo '";
+    let line = format!("$0 run -k {key} -- {command}");
+    let mut terminal = script(server, &marks, &format!("{line}; echo modes $({modes})"));
+    terminal.shows("modes echo").await;
+    assert_eq!(terminal.ended_by().await, None, "{}", terminal.screen());
+}
+
 /// What a process does, as the letter in the table of processes.
 fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

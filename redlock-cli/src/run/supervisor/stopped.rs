@@ -18,7 +18,10 @@ impl Supervisor<'_> {
         if self.phase.is_lost {
             return;
         }
-        let is_job_control = wants_terminal || is(Signal::TSTP);
+        // By STOP while it has the keyboard: as programs end their work on the screen at Ctrl-Z, and
+        // a `redlock run` below this one. Nobody could type anything until this job is stopped, too.
+        let is_job_control =
+            wants_terminal || is(Signal::TSTP) || self.terminal.is_of(self.group.id());
         if !is_job_control || !self.terminal.is_there() {
             return self.tell_stop();
         }
@@ -31,6 +34,10 @@ impl Supervisor<'_> {
         }
         if wants_terminal && !was_suspended && !self.terminal.is_ours() {
             return self.end_without_shell();
+        }
+        if is(Signal::STOP) && !was_suspended {
+            // There is no shell. The keyboard is that of redlock, which passes Ctrl-C on.
+            return self.tell_stop();
         }
         if self.terminal.is_ours() && (had_terminal || wants_terminal) {
             self.terminal.give(self.group.id());
