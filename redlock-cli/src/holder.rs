@@ -69,18 +69,21 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The record at a later moment, if no command changes it. `None`: the lock is free by then.
-    pub(crate) fn at(mut self, now: Instant) -> Option<Self> {
+    /// The record at a later moment, if no command changes it. Nothing may be left of a lease by
+    /// then; whether it was renewed meanwhile is not known, so that the lock does not count as free.
+    pub(crate) fn at(mut self, now: Instant) -> Self {
         let age = now.saturating_duration_since(self.answered);
-        let rest = |left: Option<Duration>| match left {
-            Some(left) => left.checked_sub(age).filter(|left| !left.is_zero()).map(Some),
-            None => Some(None),
-        };
-        self.left = rest(self.left)?;
-        let member = |(owner, left)| Some((owner, rest(left)?));
-        self.members = self.members.into_iter().filter_map(member).collect();
+        let lefts = self.members.values_mut().chain([&mut self.left]);
+        lefts.flatten().for_each(|left| *left = left.saturating_sub(age));
         self.answered = now;
-        Some(self)
+        self
+    }
+
+    /// Is one of its leases over at a later moment, if no command changes it?
+    pub(crate) fn is_old(&self, now: Instant) -> bool {
+        let age = now.saturating_duration_since(self.answered);
+        let mut lefts = self.members.values().chain([&self.left]).flatten();
+        lefts.any(|left| *left <= age)
     }
 
     /// The owners, and what is left of their leases.
@@ -247,20 +250,21 @@ mod tests {
         let record = read(&[("a", 9), ("b", 5)]);
         let after = |secs| record.clone().at(record.answered + Duration::from_secs(secs));
         let seen = |secs| {
-            let record = after(secs)?;
+            let record = after(secs);
             let owners = record.owners().into_iter();
-            Some(owners.map(|(owner, left)| (owner.text().to_owned(), left)).collect::<Vec<_>>())
+            owners.map(|(owner, left)| (owner.text().to_owned(), left)).collect::<Vec<_>>()
         };
         let left = |secs| Some(Duration::from_secs(secs));
-        assert_eq!(seen(0), Some(vec![("a".to_owned(), left(9)), ("b".to_owned(), left(5))]));
-        assert_eq!(seen(5), Some(vec![("a".to_owned(), left(4))]), "the lease of b is over");
-        assert_eq!(after(5).and_then(|record| record.left), left(4));
-        assert_eq!(after(9), None);
-        let twice = after(4).and_then(|again| again.at(record.answered + left(8)?));
-        assert_eq!(twice.and_then(|record| record.left), left(1), "no age counts twice");
+        assert_eq!(seen(0), [("a".to_owned(), left(9)), ("b".to_owned(), left(5))]);
+        assert_eq!(seen(6), [("a".to_owned(), left(3)), ("b".to_owned(), left(0))]);
+        let is_old = |secs| record.is_old(record.answered + Duration::from_secs(secs));
+        assert!(!is_old(4) && is_old(5), "the lease of b may be over");
+        assert_eq!((after(5).left, after(99).left), (left(4), left(0)), "it may be renewed");
+        let twice = after(4).at(record.answered + Duration::from_secs(8));
+        assert_eq!(twice.left, left(1), "no age counts twice");
         let endless = Record { left: None, ..held("a", 9) };
         let later = endless.answered + Duration::from_secs(99);
-        assert_eq!(endless.clone().at(later), Some(Record { answered: later, ..endless }));
+        assert_eq!(endless.clone().at(later), Record { answered: later, ..endless });
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(crate) async fn list(
     prefix: &str,
     pattern: &str,
 ) -> Result<BTreeMap<String, Record>, NodeError> {
+    node.check_mode().await?;
     let pattern = format!("{}{pattern}", literal(prefix));
     let mut names = BTreeSet::new();
     let mut cursor = 0_u64;
@@ -58,14 +59,23 @@ pub(crate) async fn list(
         }
     }
     let names: Vec<String> = names.into_iter().collect();
+    records(node, prefix, &names).await
+}
+
+/// The locks of these names that are held on a server.
+pub(crate) async fn records(
+    node: &mut Node,
+    prefix: &str,
+    names: &[String],
+) -> Result<BTreeMap<String, Record>, NodeError> {
     let mut found = BTreeMap::new();
     for names in names.chunks(STEP) {
-        found.extend(records(node, prefix, names).await?);
+        found.extend(records_of_step(node, prefix, names).await?);
     }
     Ok(found)
 }
 
-async fn records(
+async fn records_of_step(
     node: &mut Node,
     prefix: &str,
     names: &[String],
@@ -155,6 +165,7 @@ fn allowed<T: Default>(read: Result<T, NodeError>) -> Result<T, NodeError> {
 
 /// All about one lock.
 pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details, NodeError> {
+    node.check_mode().await?;
     // The queue first: whoever is handed the lock meanwhile was seen in it before.
     let entries = node.query(redis::cmd("LRANGE").arg(&keys.queue).arg(0).arg(-1)).await;
     let entries: Vec<Vec<u8>> = allowed(entries)?;

@@ -111,11 +111,12 @@ impl Node {
         }
     }
 
-    /// Does this server have all locks? One of a cluster has a part of them, and a sentinel none.
-    /// It is taken to have all where its user may not ask.
+    /// Does this server have all locks, as they are now? One of a cluster has a part of them, a
+    /// sentinel none, and a replica that has lost its master those of earlier. It is taken to have
+    /// all where its user may not ask.
     pub(crate) async fn check_mode(&mut self) -> Result<(), NodeError> {
-        if !self.is_checked {
-            let info = self.query::<String>(redis::cmd("INFO").arg("server")).await;
+        if !self.is_checked && !self.is_of_cluster() {
+            let info = self.query::<String>(&redis::cmd("INFO")).await;
             let info = match info {
                 Err(error) if error.kind() == NodeErrorKind::NoPermission => String::new(),
                 info => info?,

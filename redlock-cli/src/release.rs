@@ -12,7 +12,7 @@ use redlock::deadpool_redis::redis;
 use crate::args::ReleaseArgs;
 use crate::failure::{self, Failure, told};
 use crate::holder::{Holder, Kind, Owner};
-use crate::ls::time_left_unless_renewed;
+use crate::ls::{time_left, time_left_unless_renewed};
 use crate::node::Node;
 use crate::output::{complain, plain, say, write_stderr};
 use crate::owner_value::{OwnerValue, retained_by};
@@ -157,16 +157,26 @@ fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> io::Re
 
 fn is_confirmed(key: &str, holder: &Holder, owners: &[&Owner]) -> Result<bool, Failure> {
     let owners: Vec<String> = owners.iter().map(|owner| plain(owner.value.text())).collect();
-    let owners = owners.join(", ");
+    let (who, left, danger) = match retained_by(holder.value.text()) {
+        Some(client) => (
+            format!("retained: nobody holds it; {} has let go of it", plain(client)),
+            format!("{}, until its min_hold is over", time_left(holder)),
+            "A job that is to run once may run again.",
+        ),
+        None => (
+            format!("held by {}", owners.join(", ")),
+            time_left_unless_renewed(holder),
+            "Its holder may be at work: two would work at once.",
+        ),
+    };
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(format!(
-            "lock `{key}` is held by {owners}; stdin is no terminal on which to ask: add --yes"
+            "lock `{key}` is {who}; stdin is no terminal on which to ask: add --yes"
         )));
     }
     write_stderr(&format!(
-        "lock {key} is held by {owners}\n  time left: {}; waiting: {}\n\
-         Its holder may be at work: two would work at once. Take the lock away? [y/N] ",
-        time_left_unless_renewed(holder),
+        "lock {key} is {who}\n  time left: {left}; waiting: {}\n\
+         {danger} Take the lock away? [y/N] ",
         holder.waiting
     ))?;
     let mut answer = String::new();

@@ -20,6 +20,9 @@ use crate::servers::{Servers, Topology};
 /// For how long the other servers are waited for, once those that have answered are enough.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The same where they were waited for before.
+const PATIENCE_AGAIN: Duration = Duration::from_millis(100);
+
 /// The servers that are asked, again and again by some commands.
 #[derive(Debug)]
 pub(crate) struct Survey<'a> {
@@ -133,19 +136,14 @@ impl<'a> Survey<'a> {
         let mut answers: Vec<BTreeMap<String, Record>> = Vec::new();
         let mut errors = Vec::new();
         let prefix = self.prefix.clone();
-        let is_cluster = self.voters.is_cluster;
-        let list = async |node: &mut Node| {
-            if !is_cluster {
-                node.check_mode().await?;
-            }
-            locks::list(node, &prefix, pattern).await
-        };
-        let listed = self.ask(PATIENCE, list).await;
+        let list = async |node: &mut Node| locks::list(node, &prefix, pattern).await;
+        let mut listed = self.ask(PATIENCE, list).await;
+        self.list_old_again(&mut listed).await;
         let now = Instant::now();
-        let held = |(name, record): (String, Record)| Some((name, record.at(now)?));
+        let held = |(name, record): (String, Record)| (name, record.at(now));
         for answer in listed {
             match answer {
-                Ok(found) => answers.push(found.into_iter().filter_map(held).collect()),
+                Ok(found) => answers.push(found.into_iter().map(held).collect()),
                 Err(error) => errors.push(told(&error)),
             }
         }
@@ -164,13 +162,42 @@ impl<'a> Survey<'a> {
         Ok((names.into_iter().filter_map(holder).collect(), errors))
     }
 
+    /// A lease that was short when its server answered may have been renewed while other servers
+    /// were waited for, or many locks were read; or the lock is free: it is asked for once more.
+    async fn list_old_again(&mut self, listed: &mut [Result<BTreeMap<String, Record>, NodeError>]) {
+        let now = Instant::now();
+        let found = listed.iter().flatten().flatten();
+        let old: BTreeSet<&String> =
+            found.filter(|(_, record)| record.is_old(now)).map(|(name, _)| name).collect();
+        if old.is_empty() {
+            return;
+        }
+        let names: Vec<String> = old.into_iter().cloned().collect();
+        let prefix = self.prefix.clone();
+        let look = async |node: &mut Node| locks::records(node, &prefix, &names).await;
+        for (found, again) in listed.iter_mut().zip(self.ask(PATIENCE_AGAIN, look).await) {
+            if let (Ok(found), Ok(again)) = (found, again) {
+                found.retain(|name, _| names.binary_search(name).is_err());
+                found.extend(again);
+            }
+        }
+    }
+
     /// Who has one lock, with what each server says. An error: too few servers answer.
     pub(crate) async fn holder(
         &mut self,
         name: &str,
     ) -> Result<(Option<Holder>, Vec<View>), Failure> {
         let keys = self.keys(name)?;
-        let found = self.ask(PATIENCE, async |node| locks::details(node, &keys).await).await;
+        let details = async |node: &mut Node| locks::details(node, &keys).await;
+        let mut found = self.ask(PATIENCE, details).await;
+        let now = Instant::now();
+        let mut records = found.iter().flatten().filter_map(|details| details.record.as_ref());
+        if records.any(|record| record.is_old(now)) {
+            let again = self.ask(PATIENCE_AGAIN, details).await;
+            let answers = found.iter_mut().zip(again).filter(|(_, again)| again.is_ok());
+            answers.for_each(|(found, again)| *found = again);
+        }
         let views = self.nodes.iter().zip(found).map(|(node, found)| View::new(node, found));
         self.voters.holder(views.collect())
     }
@@ -210,7 +237,7 @@ impl Voters {
     fn holder(self, mut views: Vec<View>) -> Result<(Option<Holder>, Vec<View>), Failure> {
         let now = Instant::now();
         for details in views.iter_mut().filter_map(|view| view.details.as_mut().ok()) {
-            details.record = details.record.take().and_then(|record| record.at(now));
+            details.record = details.record.take().map(|record| record.at(now));
         }
         let errors: Vec<String> =
             views.iter().filter_map(|view| view.details.as_ref().err().cloned()).collect();

@@ -186,6 +186,9 @@ async fn a_retained_lock_is_held_by_nobody() {
     let event = json(&line);
     assert_eq!((&event["event"], &event["owner"]), (&"retained".into(), &owner.into()));
     assert_eq!(event["holders"], 0, "{line}");
+    let asked = run(server, &["release", "--force", &key]).await;
+    let says = "is retained: nobody holds it; web-3 has let go of it; stdin is no terminal";
+    assert!(asked.code == 64 && asked.stderr.contains(says), "{asked:?}");
     let released = run(server, &["release", "--force", "--yes", &key]).await;
     assert_eq!((released.code, released.stderr.as_str()), (0, ""), "nobody will notice");
     assert_eq!(next_event(&mut lines).await, ("free".to_owned(), owner.into()));

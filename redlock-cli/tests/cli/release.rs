@@ -158,3 +158,22 @@ async fn a_release_in_a_cluster_whose_answer_is_lost() {
     assert_eq!(proxies.iter().map(|proxy| proxy.count("EVAL")).sum::<usize>(), 1);
     assert_eq!(raw.get("lock:k").await, None, "it was taken away");
 }
+
+/// It hears of no renewal and of no new lock: there each lock seems free in the end.
+#[tokio::test]
+async fn a_replica_that_has_lost_its_master_says_nothing_of_locks() {
+    let (master, key) = (Server::start().await, unique_prefix());
+    let replica = Server::builder().replica_of(&master).start().await;
+    let shows = async || run(&replica, &["show", &key]).await;
+    hold(&master, &key, "'web-3:x'").await;
+    eventually(SOON, || async { shows().await.code == 0 }).await;
+    master.kill9();
+    let raw = replica.raw();
+    eventually(SOON, || async { raw.info("master_link_status").await == "down" }).await;
+    for args in [&["show"][..], &["ls"], &["release", "--force", "--yes"]] {
+        let key = (args != ["ls"]).then_some(key.as_str());
+        let refused = run(&replica, &[args, key.as_slice()].concat()).await;
+        assert_eq!(refused.code, 69, "{args:?}: {refused:?}");
+        assert!(refused.stderr.contains("a replica that has lost its master"), "{refused:?}");
+    }
+}

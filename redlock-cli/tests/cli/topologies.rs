@@ -136,6 +136,22 @@ async fn no_lease_is_longer_for_a_silent_minority() {
     }
     let told = seen(&["ls"], SHORT).await;
     assert_eq!((told.code, told.stdout.as_str()), (0, ""), "{told:?}");
+    // Somebody holds it, and renews it meanwhile.
+    let renewed = async || {
+        loop {
+            for master in [&masters[0], &masters[2]] {
+                master.raw().cmd(&["SET", "lock:k", "web-3:x", "PX", "1000"]).await;
+            }
+            tokio::time::sleep(ms(50)).await;
+        }
+    };
+    for args in [&["show", "k"][..], &["ls"]] {
+        let told = tokio::select! {
+            told = output(tool(&urls, args)) => told,
+            () = renewed() => unreachable!("it has no end"),
+        };
+        assert!(told.code == 0 && told.stdout.contains("web-3"), "{told:?}");
+    }
 }
 
 #[tokio::test]

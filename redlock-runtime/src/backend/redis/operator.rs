@@ -150,7 +150,8 @@ pub fn check_watched(urls: &[String], master: &str, tls: Option<&Tls>) -> Result
 
 /// Is the server at `node` one that has all locks, by its answer to `INFO`?
 pub fn check_mode(node: &str, info: &str) -> Result<(), NodeError> {
-    startup_check::check_mode(node, info).map_or(Ok(()), Err)
+    let unfit = startup_check::check_mode(node, info);
+    unfit.or_else(|| startup_check::check_link(node, info)).map_or(Ok(()), Err)
 }
 
 /// An error of the Redis client as the library tells it, with what to do.
