@@ -70,7 +70,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// The record at a later moment, if no command changes it. Nothing may be left of a lease by
-    /// then; whether it was renewed meanwhile is not known, so that the lock does not count as free.
+    /// then; whether it was renewed is not known, so that the lock does not count as free.
     pub(crate) fn at(mut self, now: Instant) -> Self {
         let age = now.saturating_duration_since(self.answered);
         let lefts = self.members.values_mut().chain([&mut self.left]);

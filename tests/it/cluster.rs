@@ -89,8 +89,10 @@ async fn a_killed_master_costs_the_leases_it_had_and_no_others() {
 
     let (mut holders, mut others) = (Vec::new(), Vec::new());
     for (n, key) in held.iter().enumerate() {
+        let is_hit = hit.contains(&n);
+        let expire = if is_hit { expire } else { secs(6) };
         let guard = redlock.lock(key).expire(expire).acquire().await.unwrap();
-        if hit.contains(&n) {
+        if is_hit {
             holders.push(tokio::spawn(work_until_lost(guard)));
         } else {
             others.push(guard);

@@ -108,8 +108,8 @@ async fn a_command_that_wants_the_terminal_after_its_shell_has_ended() {
     }
 }
 
-/// The shell goes on, as it does without redlock: programs stop themselves so at Ctrl-Z, and so does
-/// the inner one of two `redlock run`.
+/// The shell goes on, as it does without redlock: programs stop themselves so at Ctrl-Z, and so
+/// does the inner one of two `redlock run`.
 #[tokio::test]
 async fn a_command_that_stops_itself_gives_the_keyboard_back() {
     let server = Server::shared().await;

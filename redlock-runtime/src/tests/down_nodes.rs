@@ -321,7 +321,9 @@ async fn a_refusal_by_nodes_that_are_well_leaves_nothing_to_clean_up() {
         let nodes = nodes(3);
         let _guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
         tokio::time::sleep(SECOND).await;
-        nodes.iter().for_each(|node| drop(node.take_log()));
+        for node in &nodes {
+            node.take_log();
+        }
         nodes[2].next_acquires([Fate::Late(answers_after)]);
         let other = on(&nodes);
         assert!(other.lock("k").try_acquire().await.unwrap().is_none());

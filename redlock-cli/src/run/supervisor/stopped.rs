@@ -18,8 +18,8 @@ impl Supervisor<'_> {
         if self.phase.is_lost {
             return;
         }
-        // By STOP while it has the keyboard: as programs end their work on the screen at Ctrl-Z, and
-        // a `redlock run` below this one. Nobody could type anything until this job is stopped, too.
+        // By STOP while it has the keyboard: some programs stop themselves so at Ctrl-Z, and so
+        // does a `redlock run` below this one. Nobody could type until this job is stopped, too.
         let is_job_control =
             wants_terminal || is(Signal::TSTP) || self.terminal.is_of(self.group.id());
         if !is_job_control || !self.terminal.is_there() {

@@ -151,7 +151,15 @@ pub fn check_watched(urls: &[String], master: &str, tls: Option<&Tls>) -> Result
 /// Is the server at `node` one that has all locks, by its answer to `INFO`?
 pub fn check_mode(node: &str, info: &str) -> Result<(), NodeError> {
     let unfit = startup_check::check_mode(node, info);
-    unfit.or_else(|| startup_check::check_link(node, info)).map_or(Ok(()), Err)
+    unfit.or_else(|| check_link(node, info)).map_or(Ok(()), Err)
+}
+
+/// Has a replica lost its master? Then it does not hear of renewals, nor of new locks.
+fn check_link(node: &str, info: &str) -> Option<NodeError> {
+    let is_cut_off = info::field(info, "role") == Some("slave")
+        && info::field(info, "master_link_status").is_some_and(|status| status != "up");
+    let message = "this server is a replica that has lost its master: what it says of locks is old";
+    is_cut_off.then(|| NodeError::new(node, NodeErrorKind::ReadOnly, message))
 }
 
 /// An error of the Redis client as the library tells it, with what to do.

@@ -111,14 +111,6 @@ pub(crate) fn check_mode(node: &str, info: &str) -> Option<NodeError> {
     Some(NodeError::new(node, kind, message))
 }
 
-/// Has a replica lost its master? Then it does not hear of renewals, nor of new locks.
-pub(crate) fn check_link(node: &str, info: &str) -> Option<NodeError> {
-    let is_cut_off = field(info, "role") == Some("slave")
-        && field(info, "master_link_status").is_some_and(|status| status != "up");
-    let message = "this server is a replica that has lost its master: what it says of locks is old";
-    is_cut_off.then(|| NodeError::new(node, NodeErrorKind::ReadOnly, message))
-}
-
 fn check(node: &str, info: &str) -> Option<NodeError> {
     let unfit = |kind, message| Some(NodeError::new(node, kind, message));
     let version = field(info, "redis_version").unwrap_or_default();
