@@ -7,7 +7,7 @@ use std::io;
 
 use rustix::process::{Pid, Signal};
 
-use super::process_table::{Process, Row, children, rows};
+use super::process_table::{Process, Row, children, row, rows};
 
 /// How often one `kill` looks for processes that were started while others were killed. Its caller
 /// repeats it while there are any.
@@ -38,8 +38,8 @@ impl Descendants {
     }
 
     /// Have all ended? The table of processes alone cannot tell: one that starts another and ends,
-    /// again and again, can be missed by every look. But as long as one of them lives, redlock has a
-    /// child, as it adopts those whose parents have ended.
+    /// again and again, can be missed by every look. But as long as one of them lives, redlock has
+    /// a child, as it adopts those whose parents have ended.
     pub(super) fn are_gone(&self) -> bool {
         let is_other = |id: i32| self.others.iter().any(|other| other.id == id);
         self.living().is_empty() && children().into_iter().all(is_other)
@@ -60,19 +60,28 @@ impl Descendants {
         sent.fold(Ok(()), io::Result::and)
     }
 
-    /// Kills all, and those that they start meanwhile.
+    /// Kills all, and those that they start meanwhile. The children of redlock are killed at once:
+    /// what starts another process and ends would be over when the whole table has been read, and
+    /// what it has started is a child by then.
     pub(super) fn kill(&self) -> io::Result<()> {
         let mut killed = BTreeSet::new();
         let mut outcome = Ok(());
         for _ in 0..LOOKS {
+            let children = self.living_children();
+            outcome = outcome.and(send_all(&children, Signal::KILL));
             let found: BTreeSet<Process> = self.living().difference(&killed).copied().collect();
-            if found.is_empty() {
+            if found.is_empty() && children.is_empty() {
                 break;
             }
             outcome = outcome.and(send_all(&found, Signal::KILL));
             killed.extend(found);
         }
         outcome
+    }
+
+    fn living_children(&self) -> BTreeSet<Process> {
+        let rows = children().into_iter().filter_map(row).filter(|row| !row.is_over);
+        rows.map(|row| row.process).filter(|process| !self.others.contains(process)).collect()
     }
 }
 
@@ -109,7 +118,7 @@ fn below(root: i32, except: &BTreeSet<Process>, rows: Vec<Row>) -> Vec<Row> {
 mod tests {
     use super::*;
 
-    fn row(id: i32, parent: i32) -> Row {
+    fn entry(id: i32, parent: i32) -> Row {
         Row { process: Process { id, start: 7 }, parent, group: id, is_over: false }
     }
 
@@ -119,13 +128,14 @@ mod tests {
 
     #[test]
     fn what_is_below_a_process() {
-        let table = vec![row(1, 0), row(9, 1), row(10, 9), row(11, 10), row(12, 1), row(3, 11)];
+        let table =
+            vec![entry(1, 0), entry(9, 1), entry(10, 9), entry(11, 10), entry(12, 1), entry(3, 11)];
         assert_eq!(ids(&below(9, &BTreeSet::new(), table.clone())), BTreeSet::from([10, 11, 3]));
-        let except = BTreeSet::from([row(11, 10).process]);
+        let except = BTreeSet::from([entry(11, 10).process]);
         assert_eq!(ids(&below(9, &except, table.clone())), BTreeSet::from([10]));
         let former = BTreeSet::from([Process { id: 11, start: 6 }]);
         assert_eq!(below(9, &former, table).len(), 3, "another process had that id");
-        let circle = vec![row(10, 9), row(11, 10), row(10, 11)];
+        let circle = vec![entry(10, 9), entry(11, 10), entry(10, 11)];
         assert_eq!(ids(&below(9, &BTreeSet::new(), circle)), BTreeSet::from([10, 11]));
     }
 }
