@@ -122,7 +122,8 @@ impl Node {
                 info => info?,
             };
             operator::check_mode(&self.name, &info)?;
-            self.is_checked = true;
+            // A replica may lose its master later.
+            self.is_checked = !info.contains("role:slave");
         }
         Ok(())
     }

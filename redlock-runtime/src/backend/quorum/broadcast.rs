@@ -29,16 +29,16 @@ pub(crate) enum Reach {
     AllFor(Duration),
 }
 
-/// What the answers so far mean for those that are still open.
+/// What the answers so far decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// They matter.
+    /// Nothing: further answers are waited for.
     Open,
-    /// They change nothing, but whoever goes without them has to clean up after commands that may
-    /// have been carried out: the nodes have as long again as the others took, and at least
-    /// [`SPARED`].
+    /// The outcome. Further answers do not change it, but each one that is missing costs a
+    /// clean-up, as its command may have been carried out: they are waited for as long again as the
+    /// answers so far took, and for [`SPARED`] at least.
     Certain,
-    /// They are not waited for.
+    /// The outcome. Further answers are not waited for.
     Made,
 }
 
@@ -48,8 +48,8 @@ impl From<bool> for Decision {
     }
 }
 
-/// So long nodes are waited for at least whose answers would only spare a clean-up: nodes that are
-/// well answer within this time of each other, unless they are far apart.
+/// How long answers that only spare a clean-up are waited for at least. Nodes that are well answer
+/// within this time of each other, unless they are far apart.
 const SPARED: Duration = Duration::from_millis(10);
 
 /// Sends a command to every node. Returns when the decision is made, or when every awaited node has
