@@ -72,7 +72,8 @@ async fn call(
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let text = match name {
         "release_all" => [script!("quick_release_all"), HEAD, text].concat(),
-        "release" | "enqueue" | "rotate" | "nudge" => [HEAD, text].concat(),
+        "release" => [script!("quick_release"), HEAD, text].concat(),
+        "enqueue" | "rotate" | "nudge" => [HEAD, text].concat(),
         _ => text.to_owned(),
     };
     pair.run((name, &text), &keys, args, place).await;

@@ -33,6 +33,12 @@ impl Plan {
     /// the nodes: it was granted to a caller that does not take it, or handed to a process that
     /// cannot be told, one after the other, or its last holder died.
     pub(super) fn longest_unserved(&self) -> Tick {
+        let habits = &self.habits;
+        let takes_all = !habits.has_staller && !habits.keeps_guards && self.min_hold.is_none();
+        if self.is_calm && takes_all && self.pace() == 0 {
+            // Handed over to somebody who is told, and takes it.
+            return self.longest_vacant(false);
+        }
         let window = self.line.as_ref().map_or(0, |line| {
             let untold = line.listeners.iter().filter(|listener| !listener.can_hear).count();
             millis(line.window) * Tick::try_from(untold).unwrap_or(NEVER)

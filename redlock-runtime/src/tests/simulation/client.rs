@@ -32,6 +32,17 @@ pub(super) struct Client {
     pub(super) kinds: Rng,
 }
 
+/// How long a call may take, and how it may end.
+#[derive(Clone, Copy)]
+struct Asked {
+    wait: Wait,
+    /// Its renewals are limited.
+    is_limited: bool,
+    started: Tick,
+    /// For how long it is not polled.
+    stall: Tick,
+}
+
 /// One work under the lock.
 struct Work {
     world: Arc<World>,
@@ -56,28 +67,33 @@ impl Client {
 
     async fn turn(&mut self) {
         let work = self.any_work();
-        let (request, wait) = self.request(work.key, work.kind);
+        let (request, asked) = self.request(work.key, work.kind);
         let patience = self.patience(2 * millis(self.world.plan.pace));
-        let started = self.world.now();
         let waits = self.world.waits(self.process, work.key, work.kind);
         if self.random.u8(..5) == 0 {
+            let this = &*self;
             let run = request.run(async move {
                 drop(waits);
-                let Some(lease) = Lease::current() else { return };
+                this.is_in_time(asked, "granted");
+                let Some(lease) = Lease::current() else {
+                    return work.world.report("a body without a lease");
+                };
                 work.world.enter(work.key, lease.hold());
                 work.run(lease.hold()).await;
             });
             if let Some(Err(error)) = within(patience, run).await {
-                self.told(&error, wait, started, 0);
+                self.told(&error, asked);
             }
             return;
         }
         let stall = self.world.plan.habits.stall(&mut self.random, self.is_first);
+        let asked = Asked { stall: stall.unwrap_or_default(), ..asked };
         let acquiring = stalling(&self.world, waits, stall, request.acquire());
         match within(patience, acquiring).await {
             None => {}
-            Some(Err(error)) => self.told(&error, wait, started, stall.unwrap_or_default()),
+            Some(Err(error)) => self.told(&error, asked),
             Some(Ok(guard)) => {
+                self.is_in_time(asked, "granted");
                 self.world.enter(work.key, guard.lease().hold());
                 self.hold(guard, work).await;
             }
@@ -104,7 +120,7 @@ impl Client {
         Work { world, redlock, key, kind, steps, pause, delay }
     }
 
-    fn request(&mut self, key: usize, kind: Kind) -> (LockRequest, Wait) {
+    fn request(&mut self, key: usize, kind: Kind) -> (LockRequest, Asked) {
         let random = &mut self.random;
         let wait = match random.u8(..8) {
             0 => Wait::Never,
@@ -118,10 +134,10 @@ impl Client {
         let request = of_kind(self.redlock.lock(KEYS[key]), kind).expire(expire).wait(wait);
         let min_hold = self.world.plan.min_hold.filter(|_| random.bool());
         let request = request.min_hold(min_hold.unwrap_or_default());
-        match random.u32(..6) {
-            limit @ 0..3 => (request.max_renew(limit), wait),
-            _ => (request, wait),
-        }
+        let limit = random.u32(..6);
+        let is_limited = limit < 3;
+        let request = if is_limited { request.max_renew(limit) } else { request };
+        (request, Asked { wait, is_limited, started: self.world.now(), stall: 0 })
     }
 
     /// Some give up in the middle.
@@ -181,36 +197,48 @@ impl Client {
     }
 
     /// A caller that waited in vain was told in time.
-    fn told(&self, error: &LockError, wait: Wait, started: Tick, stall: Tick) {
+    fn told(&self, error: &LockError, asked: Asked) {
         self.world.state().witness.tally.refused += 1;
         self.world.note(|| format!("process {} is told: {}", self.process, brief(error)));
+        let is_calm = self.world.plan.is_calm;
         let is_expected = match error {
-            LockError::Lost { .. } => return,
-            LockError::Timeout { .. } => wait != Wait::Forever,
+            LockError::Lost { .. } if !is_calm || asked.is_limited => return,
+            LockError::Timeout { .. } => asked.wait != Wait::Forever,
             // Only the queue is denied, which nobody asked for.
             LockError::Unavailable { nodes, .. } => {
-                nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
+                !is_calm && nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
             }
-            LockError::ExpireTooShort { .. } => true,
+            LockError::ExpireTooShort { .. } => !is_calm || asked.stall > 0,
             _ => false,
         };
+        if !is_expected {
+            self.world.report(&format!("told of {:?}: {error}", asked.wait));
+        }
+        self.is_in_time(asked, "told");
+    }
+
+    /// A call has ended: not later than it may.
+    fn is_in_time(&self, Asked { wait, started, stall, .. }: Asked, how: &str) {
+        let plan = &self.world.plan;
         let bound = match wait {
             Wait::AtMost(limit) => limit,
+            Wait::Never if plan.nodes.len() == 1 => plan.reply_timeout,
             // Some more attempts where votes are split.
             Wait::Never => backoff::split_time(backoff::LONGEST_ATTEMPT),
-            Wait::Forever => Duration::MAX,
+            Wait::Forever => return,
         };
-        let (_, schedule) = &self.world.plan.processes[self.process];
+        let (_, schedule) = &plan.processes[self.process];
         let bound = millis(bound).saturating_add(schedule.lost_time()).saturating_add(LATE + stall);
         let waited = self.world.now() - started;
-        if !is_expected || waited > bound {
-            self.world.report(&format!("told after {waited} ms of {wait:?}: {error}"));
+        if waited > bound {
+            self.world.report(&format!("{how} after {waited} ms of {wait:?}"));
         }
     }
 }
 
-/// What the last attempts of a call may add to its wait: a quarter of a second.
-const LATE: Tick = 300;
+/// What the last attempts of a call may add to its wait: a quarter of a second, as the simulation
+/// rounds it.
+const LATE: Tick = 255;
 
 impl Work {
     async fn run(self, hold: &Arc<Hold>) {

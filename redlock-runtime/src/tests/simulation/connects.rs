@@ -65,7 +65,8 @@ impl Connects {
 }
 
 fn begin(plan: &Plan, random: &mut Rng, node: usize, now: Tick) -> Connect {
-    let Weather { latency, slow_connects, silent_connects, cut_connects, .. } = plan.weather;
+    let Weather { latency, slow_connects, silent_connects, cut_connects, .. } =
+        plan.weather_at(now);
     let (mut at, mut company) = (now, COMPANY);
     while at < now + GIVEN_UP {
         let fate = random.u16(..1000);

@@ -33,6 +33,7 @@ fn simulated_histories_keep_every_promise() {
     assert!(total.retained > histories / 4, "{total:?}");
     assert!(total.lost > histories / 10 && total.refused > histories, "{total:?}");
     assert!(total.handover_watchdog > histories && total.passes > histories / 4, "{total:?}");
+    assert!(total.several > histories / 10 && total.re_entered > histories / 10, "{total:?}");
 }
 
 #[test]
@@ -45,6 +46,7 @@ fn simulated_histories_of_groups_and_crowds_keep_every_promise() {
     eprintln!("{histories} histories of groups and crowds: {total:?}");
     assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
     assert!(total.lost > histories / 10 && total.handover_watchdog > histories, "{total:?}");
+    assert!(total.beside_others > histories && total.permits > histories / 4, "{total:?}");
 }
 
 /// So many histories, from the seed `first` on, on all cores.
@@ -98,10 +100,13 @@ fn simulated_histories_of_long_leases_leave_nothing_behind() {
     {
         return;
     }
-    for seed in (0..SEEDS).filter(|seed| has_long_leases(*seed)) {
-        let violation = play(seed, false).violation;
+    let mut total = Tally::default();
+    for seed in (HISTORIES..HISTORIES + SEEDS).filter(|seed| has_long_leases(*seed)) {
+        let Played { tally, violation, .. } = play(seed, false);
+        total = total.plus(tally);
         assert_eq!(violation, None, "seed {seed}; to see it: scripts/simulate --seed {seed}");
     }
+    assert!(total.departures > SEEDS / 10, "{total:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! One history, from its seed to its end.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::panic;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -13,7 +15,7 @@ use super::several::SeveralClient;
 use super::wire::Wire;
 use super::witness::{Tally, Witness};
 use super::world::World;
-use crate::backend::{LockBackend, Quorum, QuorumMember, RestartGuard, Rules, majority};
+use crate::backend::{LockBackend, Quorum, QuorumMember, RestartGuard, Rules};
 use crate::client::Redlock;
 use crate::clock::Clock;
 use crate::engine::{Engine, Parts};
@@ -49,15 +51,34 @@ pub(super) fn has_long_leases(seed: u64) -> bool {
     plan(seed, &mut Rng::with_seed(seed)).has_long_leases()
 }
 
+thread_local! {
+    /// How many panics there were on this thread.
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts panics from now on: nobody awaits the tasks of an engine, or would hear of theirs.
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            PANICS.set(PANICS.get() + 1);
+            before(info);
+        }));
+    });
+}
+
 /// Plays the history of a seed. The same seed plays the same history.
 pub(super) fn play(seed: u64, is_traced: bool) -> Played {
+    count_panics();
+    let panics = PANICS.get();
     // The jitter of the engines.
     fastrand::seed(seed);
     // No I/O driver: a runtime of its own for every history costs next to nothing then, and its
     // timers begin at the same tick.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.unwrap().block_on(async {
+    let mut played = runtime.unwrap().block_on(async {
         let mut random = Rng::with_seed(seed);
         let world = World::new(plan(seed, &mut random), random.fork(), is_traced);
         run(&world, random).await;
@@ -66,7 +87,11 @@ pub(super) fn play(seed: u64, is_traced: bool) -> Played {
         // The witness knows holds, and through their backends the world: they must not keep it.
         let Witness { tally, violation, .. } = std::mem::take(&mut state.witness);
         Played { tally, violation, trace: state.trace.take() }
-    })
+    });
+    if PANICS.get() > panics {
+        played.violation.get_or_insert_with(|| "a task panicked".to_owned());
+    }
+    played
 }
 
 async fn run(world: &Arc<World>, mut random: Rng) {
@@ -125,7 +150,7 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
         let guard = world.plan.has_guard.then(guard);
         let reply_timeout = world.plan.reply_timeout;
         let rules =
-            Rules { quorum: majority(count), guard, replica_wait: Duration::ZERO, reply_timeout };
+            Rules { quorum: world.plan.quorum, guard, replica_wait: Duration::ZERO, reply_timeout };
         Arc::new(Quorum::new(nodes, rules))
     };
     let engine = Engine::new(Parts {

@@ -31,7 +31,6 @@ pub(super) struct Network {
     vacancies: Vacancies,
     /// When the last mishap on the way was over, of each key.
     mishaps: [Option<Tick>; KEYS.len()],
-    weather: Weather,
     random: Rng,
 }
 
@@ -104,7 +103,6 @@ impl Network {
             sent: 0,
             vacancies: Vacancies::new(plan.nodes.len(), plan.mixture.places()),
             mishaps: [None; KEYS.len()],
-            weather: plan.weather,
             random,
         };
         for (index, node) in plan.nodes.iter().enumerate() {
@@ -163,7 +161,7 @@ impl Network {
         at: Tick,
         after: Tick,
     ) -> Tick {
-        let lands = self.arrival(at).max(after);
+        let lands = self.arrival(plan, at).max(after);
         if lands > at + plan.weather.latency {
             self.trouble(&command, lands);
         }
@@ -223,7 +221,7 @@ impl Network {
     pub(super) fn published(&mut self, plan: &Plan) -> Vec<(Tick, ReleaseHint)> {
         let mut arrive = Vec::new();
         for (sent, notice) in std::mem::take(&mut self.registry) {
-            let Weather { lost_replies, twice, .. } = self.weather;
+            let Weather { lost_replies, twice, .. } = plan.weather_at(sent);
             let copies = match self.random.u16(..1000) {
                 fate if fate < lost_replies => 0,
                 fate if fate < lost_replies + twice => 2,
@@ -233,7 +231,7 @@ impl Network {
                 self.trouble_all(sent);
             }
             for _ in 0..copies {
-                let at = self.arrival(sent);
+                let at = self.arrival(plan, sent);
                 if at > sent + plan.weather.latency {
                     self.trouble_all(at);
                 }
@@ -278,7 +276,7 @@ impl Network {
         demand: Demand,
         now: Tick,
     ) -> Option<Vacancy> {
-        self.vacancies.of((key, demand), plan.quorum(), now)
+        self.vacancies.of((key, demand), plan.quorum, now)
     }
 
     fn fly(&mut self, lands: Tick, node: usize, load: Load) {
@@ -289,7 +287,7 @@ impl Network {
     fn course(&mut self, plan: &Plan, connection: Connection, at: Tick) -> Course {
         let node = &plan.nodes[connection.node];
         let before = self.connections.get(&connection).copied().unwrap_or_default();
-        let arrives = self.arrival(at).max(before);
+        let arrives = self.arrival(plan, at).max(before);
         let mut course = Course { lands: arrives, end: End::Silence, was_cut: false };
         match node.outage(arrives) {
             Some(outage) if outage.how == Failure::Down => {
@@ -307,7 +305,7 @@ impl Network {
             fate = if is_hit { 1000 } else { fate - share };
             is_hit
         };
-        let weather = self.weather;
+        let weather = plan.weather_at(at);
         if is(weather.lost_requests) {
             return Course { lands: NEVER, ..course };
         }
@@ -316,15 +314,15 @@ impl Network {
         }
         let is_broken = is(weather.resets);
         course.was_cut = is(weather.twice);
-        let back = self.arrival(course.lands);
+        let back = self.arrival(plan, course.lands);
         // A node that goes down takes the connection with it.
         let goes_down = node.outage(back).is_some_and(|outage| outage.how == Failure::Down);
         course.end = if is_broken || goes_down { End::Broken(back) } else { End::Answered(back) };
         course
     }
 
-    fn arrival(&mut self, at: Tick) -> Tick {
-        let Weather { latency, slow, .. } = self.weather;
+    fn arrival(&mut self, plan: &Plan, at: Tick) -> Tick {
+        let Weather { latency, slow, .. } = plan.weather_at(at);
         let is_slow = slow > 0 && self.random.u16(..1000) < slow;
         at + if is_slow { self.random.u64(1..150) } else { self.random.u64(..=latency) }
     }

@@ -22,7 +22,7 @@ const MINUTE: u64 = 60_000_000;
 const RATE: i64 = 10_000;
 /// By how much longer some leases are than most.
 const LONG: u32 = 50;
-/// From here on nothing goes wrong any more.
+/// From here on no node and no process fails any more. The weather goes on in half of the histories.
 pub(super) const CALM_FROM: Tick = 900;
 /// The locks that clients want; most histories have the first one only.
 /// They share a slot, and with it the mark of their fencing tokens.
@@ -36,9 +36,13 @@ pub(super) struct Plan {
     pub(super) pace: Duration,
     pub(super) reply_timeout: Duration,
     pub(super) nodes: Vec<NodePlan>,
+    /// On how many of them a lock has to stand.
+    pub(super) quorum: usize,
     /// The clients of each process, and when it runs.
     pub(super) processes: Vec<(usize, Schedule)>,
     pub(super) weather: Weather,
+    /// When the weather clears up; [`NEVER`]: it does not.
+    pub(super) clear_from: Tick,
     pub(super) promise: Promise,
     /// Nodes that were restarted are kept out of votes.
     pub(super) has_guard: bool,
@@ -163,16 +167,33 @@ impl Weather {
 
     /// For leases that are long: what fails is tried again for so long that it would be all that
     /// goes on.
-    fn clear_up(&mut self) {
+    fn ease(&mut self) {
         for share in [&mut self.lost_requests, &mut self.lost_replies, &mut self.resets] {
             *share /= 4;
         }
+    }
+
+    /// The same without faults.
+    pub(super) fn cleared(self) -> Self {
+        Self { latency: self.latency, ..Self::default() }
     }
 
     /// Do connections take time to be made?
     pub(super) fn has_connects(&self) -> bool {
         self.slow_connects + self.silent_connects + self.cut_connects > 0
     }
+}
+
+/// How many nodes there are, and how many make a quorum: mostly a majority of an odd number.
+fn rules(random: &mut Rng, count: usize) -> (usize, usize) {
+    let count = match (count, random.u8(..6)) {
+        (3, 0) => 2,
+        (5, 0) => 4,
+        (count, _) => count,
+    };
+    let least = count / 2 + 1;
+    let is_larger = random.u8(..6) == 0;
+    (count, if is_larger { random.usize(least..=count) } else { least })
 }
 
 /// Nodes lose what they know. Gives what is promised then.
@@ -238,6 +259,9 @@ impl Plan {
         let is_calm = random.u8(..4) == 0;
         let pace = Duration::from_millis(random.u64(100..=300));
         let count = [1, 1, 3, 5][random.usize(..4)];
+        let mut shape = random.clone().fork();
+        let (count, quorum) = rules(&mut shape, count);
+        let clear_from = if shape.bool() { CALM_FROM } else { NEVER };
         let mut weather = Weather::new(random, is_calm);
         let mut some = || if is_calm || random.bool() { 0 } else { random.u16(1..=2) };
         let (outages, pauses) = (some(), some());
@@ -269,7 +293,7 @@ impl Plan {
         let outlasts = may_outlast && random.u8(..8) < if count > 1 { 2 } else { 1 };
         let expire = if outlasts { pace * LONG } else { pace };
         if outlasts {
-            weather.clear_up();
+            weather.ease();
         }
         if !is_calm && random.bool() {
             forget_scripts(&mut nodes, random, CALM_FROM + millis(expire));
@@ -289,8 +313,10 @@ impl Plan {
             pace,
             reply_timeout,
             nodes,
+            quorum,
             processes,
             weather,
+            clear_from,
             promise,
             has_guard,
             is_calm,
@@ -301,6 +327,10 @@ impl Plan {
         }
     }
 
+    pub(super) fn weather_at(&self, at: Tick) -> Weather {
+        if at < self.clear_from { self.weather } else { self.weather.cleared() }
+    }
+
     /// Do leases outlast the clean-up behind late commands?
     pub(super) fn has_long_leases(&self) -> bool {
         self.expire > self.pace
@@ -309,10 +339,6 @@ impl Plan {
     /// The longest lease that a server gives.
     pub(super) fn lease(&self) -> Duration {
         self.expire.max(self.min_hold.unwrap_or_default())
-    }
-
-    pub(super) fn quorum(&self) -> usize {
-        self.nodes.len() / 2 + 1
     }
 }
 

@@ -75,8 +75,10 @@ impl SeveralClient {
             Ok(Err(LockError::Timeout { .. })) if wait != Wait::Forever => {
                 world.state().witness.tally.refused += 1;
             }
-            Ok(Err(LockError::Lost { .. })) => world.state().witness.tally.lost += 1,
-            Ok(Err(error)) if !error.is_unavailable() => {
+            Ok(Err(LockError::Lost { .. })) if !world.plan.is_calm => {
+                world.state().witness.tally.lost += 1;
+            }
+            Ok(Err(error)) if world.plan.is_calm || !error.is_unavailable() => {
                 world.report(&format!("told, who wants several keys: {error}"));
             }
             Ok(_) | Err(_) => {}
@@ -85,12 +87,13 @@ impl SeveralClient {
 }
 
 async fn work(world: Arc<World>, keys: Vec<usize>, way: OnTheWay, steps: u64, pause: u64) {
-    let Some(lease) = Lease::current() else { return };
+    let Some(lease) = Lease::current() else { return world.report("a body without a lease") };
     let hold = Arc::clone(lease.hold());
     for key in &keys {
         world.enter(*key, &hold);
     }
     drop(way);
+    world.state().witness.tally.several += 1;
     let mut read = Vec::new();
     for key in &keys {
         world.step(*key, &hold);

@@ -27,6 +27,7 @@ pub(super) async fn re_enter(
             // Of a lease that was lost meanwhile there is nothing to re-enter.
             if Lease::current().is_some_and(|lease| lease.hold().id == hold.id) {
                 let _turn = Inside::enter(world, inside);
+                world.state().witness.tally.re_entered += 1;
                 world.step(key, hold);
                 world.sleep(pause).await;
                 world.step(key, hold);

@@ -39,6 +39,12 @@ pub(super) struct Tally {
     pub(super) retained: u64,
     /// Owners that let go, whose locks were looked for long after that.
     pub(super) departures: u64,
+    /// Holds that began beside others, those of permits among them.
+    pub(super) beside_others: u64,
+    pub(super) permits: u64,
+    /// Calls that had all keys of a history, and calls that re-entered a hold.
+    pub(super) several: u64,
+    pub(super) re_entered: u64,
 }
 
 impl Tally {
@@ -54,6 +60,10 @@ impl Tally {
             passes: self.passes + other.passes,
             retained: self.retained + other.retained,
             departures: self.departures + other.departures,
+            beside_others: self.beside_others + other.beside_others,
+            permits: self.permits + other.permits,
+            several: self.several + other.several,
+            re_entered: self.re_entered + other.re_entered,
         }
     }
 }
@@ -131,6 +141,9 @@ impl Witness {
         self.keys[key].holders.push(Arc::clone(hold));
         self.keys[key].queue.enter(hold);
         self.check_alone(plan, key, hold, now);
+        let is_beside = self.keys[key].holders.len() > 1;
+        self.tally.beside_others += u64::from(is_beside);
+        self.tally.permits += u64::from(is_beside && matches!(kind, Kind::Permits(_)));
     }
 
     /// No grant within the `min_hold` of an earlier one, by a clock that is one percent fast.
@@ -185,7 +198,7 @@ impl Witness {
         let leases =
             network.nodes.iter().filter_map(|node| node.held_until(&claim.key, &claim.owner));
         let position = leases.filter(|ends| *ends >= until).count();
-        if position < plan.quorum() {
+        if position < plan.quorum {
             let of = network.nodes.len();
             self.report(now, &format!("a step on a lock that stands on {position} of {of} nodes"));
         }
