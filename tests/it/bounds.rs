@@ -4,10 +4,11 @@ use std::error::Error;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 
+use redlock::testing::{Command, FaultyStore, PlannedFault};
 use redlock::{
-    FencingToken, HeldLock, InvalidKeyReason, Lease, LeaseState, LockError, LockGuard, LockRequest,
-    LostReason, MemoryStore, NodeError, NodeErrorKind, Redlock, RedlockBuilder, Released, Scoped,
-    Wait, redis_lock,
+    ClientScope, FencingToken, Health, HeldLock, InvalidFencingToken, InvalidKeyReason, Lease,
+    LeaseState, LockError, LockGuard, LockRequest, LostReason, MemoryStore, NodeError,
+    NodeErrorKind, NodeHealth, Redlock, RedlockBuilder, Released, Scoped, Tls, Wait, redis_lock,
 };
 
 use crate::clients::client;
@@ -41,6 +42,14 @@ const _: () = {
     shared::<NodeErrorKind>();
     shared::<InvalidKeyReason>();
     shared::<Scoped<std::future::Ready<()>>>();
+    shared::<ClientScope<std::future::Ready<()>>>();
+    shared::<Health>();
+    shared::<NodeHealth>();
+    shared::<InvalidFencingToken>();
+    shared::<Tls>();
+    shared::<FaultyStore>();
+    shared::<PlannedFault<'static>>();
+    shared::<Command>();
 
     cloned::<Redlock>();
     cloned::<RedlockBuilder>();
@@ -48,7 +57,12 @@ const _: () = {
     cloned::<Lease>();
     cloned::<HeldLock>();
     cloned::<MemoryStore>();
+    cloned::<Health>();
+    cloned::<NodeHealth>();
+    cloned::<Tls>();
+    cloned::<FaultyStore>();
 
+    value::<Command>();
     value::<FencingToken>();
     value::<LeaseState>();
     value::<LostReason>();
@@ -57,6 +71,7 @@ const _: () = {
 
     error::<LockError>();
     error::<NodeError>();
+    error::<InvalidFencingToken>();
 };
 
 /// Futures of the API can be spawned, whatever runs inside of them, if that can.
@@ -72,11 +87,17 @@ async fn the_futures_are_send() {
     drop(send(redlock.lock("k").acquire()));
     drop(send(redlock.lock("k").try_acquire()));
     drop(send(redlock.lock("k").run(async {})));
+    drop(send(redlock.lock("k").lead(|_: Lease| async { 1 })));
+    drop(send(redlock.health()));
+    drop(send(redlock.scope(async {})));
+    drop(send(redlock.drain(std::time::Duration::ZERO)));
     drop(send(redlock.shutdown(std::time::Duration::ZERO)));
     let guard = redlock.lock("k").acquire().await.unwrap();
     drop(send(guard.protect(async {})));
     drop(send(guard.lost()));
     drop(send(guard.lease().scope(async {})));
+    drop(send(guard.downgrade()));
+    let guard = redlock.lock("k").acquire().await.unwrap();
     drop(send(guard.release()));
 }
 
