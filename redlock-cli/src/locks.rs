@@ -84,7 +84,9 @@ async fn records_of_step(
     pipe.ignore_errors();
     for name in names {
         let Ok(keys) = lock_keys(prefix, name) else { continue };
-        ask(&mut pipe, &keys).cmd("LLEN").arg(&keys.queue);
+        // Among the names may be values of any size that are not of locks.
+        pipe.cmd("GETRANGE").arg(&keys.lock).arg(0).arg(LONGEST_SHOWN);
+        ask_more(&mut pipe, &keys).cmd("LLEN").arg(&keys.queue);
     }
     let replies: Vec<Value> = node.pipeline(&pipe).await?;
     let mut found = Vec::new();
@@ -106,11 +108,14 @@ async fn records_of_step(
 /// So many replies make a record.
 const ASKED: usize = 3;
 
-/// Asks for a record. The server may serve others between the commands: of a group, the last one
+/// The last byte of a value that a list shows. Owner values are much shorter.
+const LONGEST_SHOWN: usize = 4095;
+
+/// Asks for what makes a record, behind the value of the lock. The server may serve others between the commands: of a group, the last one
 /// may have gone when its members are looked at. `MULTI` would prevent that, and those who may only
 /// look have no right to it.
-fn ask<'a>(pipe: &'a mut Pipeline, keys: &LockKeys) -> &'a mut Pipeline {
-    pipe.cmd("GET").arg(&keys.lock).cmd("PTTL").arg(&keys.lock);
+fn ask_more<'a>(pipe: &'a mut Pipeline, keys: &LockKeys) -> &'a mut Pipeline {
+    pipe.cmd("PTTL").arg(&keys.lock);
     pipe.cmd("ZRANGE").arg(&keys.holders).arg(0).arg(-1).arg("WITHSCORES")
 }
 
@@ -171,7 +176,7 @@ pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details,
     let entries: Vec<Vec<u8>> = allowed(entries)?;
     let mut queue: Vec<Waiter> = entries.iter().filter_map(|entry| waiter(entry)).collect();
     let mut pipe = redis::pipe();
-    ask(pipe.ignore_errors(), keys);
+    ask_more(pipe.ignore_errors().cmd("GET").arg(&keys.lock), keys);
     let replies = node.pipeline(&pipe).await?;
     let mut record = record(node, &replies)?;
     if let Some(record) = &mut record {

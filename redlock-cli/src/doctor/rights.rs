@@ -247,6 +247,7 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("+zrem", Need::Kinds, &["ZREM", holders, "redlock doctor"]);
     add("+zremrangebyscore", Need::Kinds, &["ZREMRANGEBYSCORE", holders, "-inf", "+inf"]);
     add("+scan", Need::Operator, &["SCAN", "0", "COUNT", "1"]);
+    add("+getrange", Need::Operator, &["GETRANGE", lock, "0", "0"]);
     all
 }
 

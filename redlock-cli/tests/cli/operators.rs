@@ -51,6 +51,9 @@ async fn ls_lists_locks_and_nothing_else() {
     assert_eq!(tagged["waiting"], 1);
     assert_eq!(tagged["is_held"], true);
     assert!(tagged["left_ms"].as_u64().unwrap() <= 30_000);
+    raw.cmd(&["SET", "lock:dump", &"x".repeat(100_000)]).await;
+    let dump = run(&server, &["ls", "dump", "--json"]).await;
+    assert!((4_000..9_000).contains(&dump.stdout.len()), "{dump:?}");
     let other = run(&server, &["ls", "--prefix", "shop:"]).await;
     assert_eq!((other.code, other.stdout.as_str()), (0, ""));
 
