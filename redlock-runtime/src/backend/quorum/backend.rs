@@ -243,8 +243,9 @@ fn patience(expire: Duration) -> Duration {
 /// The lock was granted too late to agree on its fencing token.
 fn no_time_left(behind: &[Arc<Member>]) -> Fault {
     let message = "no time was left to agree on the fencing token";
+    let advice = "the servers answer slowly, or something keeps the thread of this task busy";
     let unasked = |member: &Arc<Member>| {
-        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message)
+        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message).advising(advice)
     };
     Fault { nodes: behind.iter().map(unasked).collect(), is_unknown: true, is_final: false }
 }
