@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::downgrade::downgraded;
 use super::mixture::of_kind;
 use super::plan::{KEYS, Tick, millis};
 use super::siblings;
@@ -146,7 +147,8 @@ impl Client {
     }
 
     async fn hold(&mut self, guard: LockGuard, work: Work) {
-        let hold = Arc::clone(guard.lease().hold());
+        let mut hold = Arc::clone(guard.lease().hold());
+        let pause = work.pause;
         let patience = self.patience(millis(self.world.plan.pace));
         let (world, key) = (Arc::clone(&self.world), work.key);
         if self.random.u8(..4) == 0 {
@@ -163,6 +165,15 @@ impl Client {
             if matches!(within(patience, body).await, Some(Err(_))) {
                 world.state().witness.tally.lost += 1;
             }
+        }
+        let mut guard = guard;
+        if world.plan.mixture.downgrades(&hold, &mut self.kinds) {
+            let patience = self.patience(millis(self.world.plan.pace));
+            let Some(reader) = downgraded(&world, guard, (key, pause), patience).await else {
+                return;
+            };
+            guard = reader;
+            hold = Arc::clone(guard.lease().hold());
         }
         if hold.terms.max_renew.is_some() {
             let kept = world.plan.habits.kept(&mut self.random);
@@ -206,7 +217,8 @@ impl Client {
             LockError::Timeout { .. } => asked.wait != Wait::Forever,
             // Only the queue is denied, which nobody asked for.
             LockError::Unavailable { nodes, .. } => {
-                !is_calm && nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
+                (!is_calm || asked.stall > 0)
+                    && nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
             }
             LockError::ExpireTooShort { .. } => !is_calm || asked.stall > 0,
             _ => false,
@@ -290,7 +302,10 @@ fn brief(error: &LockError) -> String {
     }
 }
 
-async fn within<T>(patience: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn within<T>(
+    patience: Option<Duration>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     match patience {
         Some(patience) => tokio::time::timeout(patience, work).await.ok(),
         None => Some(work.await),

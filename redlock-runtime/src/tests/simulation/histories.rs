@@ -47,6 +47,7 @@ fn simulated_histories_of_groups_and_crowds_keep_every_promise() {
     assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
     assert!(total.lost > histories / 10 && total.handover_watchdog > histories, "{total:?}");
     assert!(total.beside_others > histories && total.permits > histories / 4, "{total:?}");
+    assert!(total.downgraded > histories / 10, "{total:?}");
 }
 
 /// So many histories, from the seed `first` on, on all cores.

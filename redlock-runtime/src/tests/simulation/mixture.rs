@@ -42,6 +42,12 @@ impl Mixture {
         }
     }
 
+    /// Does a writer become a reader before it lets go?
+    pub(super) fn downgrades(self, hold: &Hold, random: &mut Rng) -> bool {
+        let is_writer = self == Self::ReadersAndWriters && !hold.claim.kind.is_shared();
+        is_writer && random.u8(..3) == 0
+    }
+
     /// How many holders of a shared kind there may be at once.
     pub(super) fn places(self) -> usize {
         match self {

@@ -3,7 +3,7 @@
 //! The engines are the real ones. Simulated is what they cannot control: the nodes with their
 //! clocks (`node`) and their queues (`line`), the way there and back (`network`, `wire`, `waiting`,
 //! `notice`), and how processes are scheduled (`process`). A `plan` decides beforehand what goes
-//! wrong when, what the clients are like (`habits`), and of which kinds the locks are (`mixture`);
+//! wrong when, what the clients are like (`habits`), and of which kinds the locks are (`mixture`, `downgrade`);
 //! `group` reads who holds a lock on a node. A `witness` that sees everything checks every step,
 //! and `liveness` how long callers wait for a lock that is free (`vacancy`, `bounds`); `departed`
 //! looks for locks of owners that let go. `histories` plays one seed after the other, `trace` tells
@@ -13,6 +13,7 @@ mod bounds;
 mod client;
 mod connects;
 mod departed;
+mod downgrade;
 mod group;
 pub(super) mod habits;
 mod histories;

@@ -10,8 +10,8 @@ use super::plan::{KEYS, LinePlan, NodePlan, Tick, Upheaval};
 use super::scripts::{By, scripts};
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{
-    Acquired, AllAcquired, CLAIM_WINDOW, Claim, Enqueued, Found, FoundersOffer, Look, Release,
-    Rotated, TokensUsed,
+    Acquired, AllAcquired, CLAIM_WINDOW, Claim, Downgraded, Enqueued, Found, FoundersOffer, Look,
+    Release, Rotated, TokensUsed,
 };
 use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
@@ -41,6 +41,11 @@ pub(crate) enum Command {
         next: Entry,
     },
     Nudge(Claim),
+    /// The holder `held` becomes the reader `next`.
+    Downgrade {
+        held: Claim,
+        next: Claim,
+    },
     /// Tells the text of the script that follows another command, and does nothing else.
     Introduce(Box<Command>),
 }
@@ -61,6 +66,7 @@ pub(crate) enum Answer {
         left: Option<Duration>,
         waiting: u64,
     },
+    Downgraded(Downgraded),
     /// This user may not use the queue.
     Denied,
     /// The script is unknown, and nothing was done.
@@ -217,8 +223,14 @@ impl Node {
             Command::Nudge(claim) => self.ask(&simulated::nudge(claim), by, |(left, waiting)| {
                 Answer::Nudged { left, waiting }
             }),
+            Command::Downgrade { held, next } => {
+                self.ask(&simulated::downgrade(held, next), by, Answer::Downgraded)
+            }
             Command::Introduce(command) => {
                 match &**command {
+                    Command::Downgrade { held, next } => {
+                        simulated::downgrade(held, next).introduce(&mut self.server);
+                    }
                     Command::Acquire(claim) => {
                         simulated::acquire(claim).introduce(&mut self.server);
                     }

@@ -36,6 +36,7 @@ impl Command {
             Command::Join(entry) | Command::Look(entry, _) => {
                 simulated::look(&entry.claim, entry.reserve, Look::by_clock(0)).has_follower()
             }
+            Command::Downgrade { held, next } => simulated::downgrade(held, next).has_follower(),
             _ => false,
         };
         has_follower.then(|| Command::Introduce(Box::new(self.clone())))

@@ -52,6 +52,9 @@ impl State {
                 let (held, next) = (self.name(held), self.name(&next.claim));
                 format!("rotate {held} behind {} for {next}", drawn.used)
             }
+            Command::Downgrade { held, next } => {
+                format!("downgrade {} to {}", self.name(held), self.name(next))
+            }
             Command::Nudge(claim) => format!("nudge {}", claim.key.name()),
             Command::Introduce(command) => format!("what follows {}", self.show(command)),
             Command::Renew(claims) => format!("renew {}", self.names(claims)),

@@ -111,7 +111,8 @@ pub(super) fn concerns(command: &Command, key: &str) -> bool {
         | Command::GiveBack(claim, _)
         | Command::Retain(claim, _)
         | Command::Nudge(claim)
-        | Command::Rotate { held: claim, .. } => is(&claim.key),
+        | Command::Rotate { held: claim, .. }
+        | Command::Downgrade { held: claim, .. } => is(&claim.key),
         Command::Join(entry) | Command::Look(entry, _) => is(&entry.claim.key),
         Command::Founders(_) | Command::Introduce(_) => true,
     }

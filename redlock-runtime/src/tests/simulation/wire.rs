@@ -176,6 +176,9 @@ impl Wire {
             Command::Rotate { held, next, .. } => {
                 vec![Command::Leave(next.claim.clone()), Command::Release(held.clone())]
             }
+            Command::Downgrade { held, next } => {
+                vec![Command::Release(next.clone()), Command::Release(held.clone())]
+            }
             _ => return,
         };
         let send = |after, next| self.world.send_behind(self.node, next, seen, after);
@@ -299,6 +302,7 @@ impl LockBackend for Wire {
             fifo_queue,
             acquire_all: Some(self),
             release_all: Some(self),
+            downgrade: Some(self),
             has_permits: true,
             ..Abilities::default()
         }

@@ -45,6 +45,8 @@ pub(super) struct Tally {
     /// Calls that had all keys of a history, and calls that re-entered a hold.
     pub(super) several: u64,
     pub(super) re_entered: u64,
+    /// Writers that became readers.
+    pub(super) downgraded: u64,
 }
 
 impl Tally {
@@ -64,6 +66,7 @@ impl Tally {
             permits: self.permits + other.permits,
             several: self.several + other.several,
             re_entered: self.re_entered + other.re_entered,
+            downgraded: self.downgraded + other.downgraded,
         }
     }
 }
