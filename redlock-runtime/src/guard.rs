@@ -46,27 +46,45 @@ use crate::release;
 #[derive(Debug)]
 pub struct LockGuard {
     lease: Lease,
-    /// `None`: re-entered, the outer call owns the lock.
-    ownership: Option<Ownership>,
+    role: Role,
     /// It was asked for with `lock_all`, whatever the number of its keys.
     is_of_lock_all: bool,
-    /// What the spans of its bodies call it.
-    template: &'static str,
-    /// Its turn, where it is re-entered.
-    reentry: Option<Reentry>,
+}
+
+/// What a guard has of the lock.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most guards own their lock")]
+enum Role {
+    Owns(Ownership),
+    /// The outer call owns the lock. The guard has a turn inside of it, and a template of its own.
+    Reenters {
+        _turn: Reentry,
+        template: &'static str,
+    },
+    /// It has let go.
+    Over,
 }
 
 impl LockGuard {
     pub(crate) fn new(ownership: Ownership, is_of_lock_all: bool) -> Self {
         let lease = Lease::new(Arc::clone(ownership.hold()));
-        let template = ownership.hold().terms.template;
-        Self { lease, ownership: Some(ownership), is_of_lock_all, template, reentry: None }
+        Self { lease, role: Role::Owns(ownership), is_of_lock_all }
     }
 
     pub(crate) fn reentered(reentry: Reentry, template: &'static str) -> Self {
         let lease = Lease::of_call(Arc::clone(reentry.link()));
-        let reentry = Some(reentry);
-        Self { lease, ownership: None, is_of_lock_all: false, template, reentry }
+        Self { lease, role: Role::Reenters { _turn: reentry, template }, is_of_lock_all: false }
+    }
+
+    /// `None`: the outer call owns the lock.
+    fn take_ownership(&mut self) -> Option<Ownership> {
+        match std::mem::replace(&mut self.role, Role::Over) {
+            Role::Owns(ownership) => Some(ownership),
+            role => {
+                self.role = role;
+                None
+            }
+        }
     }
 
     /// The lease of the lock, to be cloned and passed around. The guard has all its methods, too.
@@ -109,8 +127,11 @@ impl LockGuard {
     /// Dropping it drops `future`; the lock stays held.
     pub async fn protect<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
         let hold = self.lease.hold();
-        let waited = if self.reentry.is_none() { hold.waited() } else { Duration::ZERO };
-        let span = span(hold, self.template, waited);
+        let (template, waited) = match self.role {
+            Role::Reenters { template, .. } => (template, Duration::ZERO),
+            Role::Owns(_) | Role::Over => (hold.terms.template, hold.waited()),
+        };
+        let span = span(hold, template, waited);
         Protect::new(self.lease.nested(), span, future).await
     }
 
@@ -146,7 +167,7 @@ impl LockGuard {
     /// Safe: once called, the release goes on without the future.
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.lease.hold().check_process()?;
-        let Some(ownership) = self.ownership.take() else { return Ok(self.found_within()) };
+        let Some(ownership) = self.take_ownership() else { return Ok(self.found_within()) };
         match ownership.release().await {
             // A renewal had met another owner before the release was sent. (`Expired` proves
             // nothing here: it may have been our own clock that said so.)
@@ -216,7 +237,7 @@ impl LockGuard {
             }
             Kind::Exclusive => {}
         }
-        let Some(ownership) = self.ownership.take() else {
+        let Some(ownership) = self.take_ownership() else {
             return Err(LockError::AlreadyHeld { key: self.key().to_owned(), with: Vec::new() });
         };
         if self.is_of_lock_all {
@@ -230,7 +251,7 @@ impl LockGuard {
 
     /// The release after a finished body, awaited and reported, never an error.
     pub(crate) async fn finish(mut self) {
-        let Some(ownership) = self.ownership.take() else { return };
+        let Some(ownership) = self.take_ownership() else { return };
         let Some(answer) = ownership.release_after_body() else { return };
         release::report(self.lease.hold(), answer.await);
     }

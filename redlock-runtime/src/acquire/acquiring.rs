@@ -163,12 +163,14 @@ async fn acquire_or_wait(
     let handle = match queue.attempt_first(begun) {
         None => enter(engine, queue, *terms, end, None)?,
         Some(guard) => {
-            let attempt = DirectAttempt { queue, guard: Some(guard), terms: *terms, begun };
+            let attempt = DirectAttempt { queue, guard: Some(guard), begun };
             let within = engine.acquire_timeout.min(end.plus(LAST_ATTEMPT).since(begun));
             let claim = order.claim(engine, terms);
-            match attempt.make(engine, &claim, within).await? {
+            match attempt.make(engine, terms, &claim, within).await? {
                 Ok(ownership) => return Ok(ownership),
-                Err((attempt, observed)) => enter_after(engine, order, attempt, end, observed)?,
+                Err((attempt, observed)) => {
+                    enter_after(engine, (order, terms), attempt, end, observed)?
+                }
             }
         }
     };

@@ -11,6 +11,7 @@ use crate::backend::Claim;
 use crate::background_thread::stopped;
 use crate::engine::Engine;
 use crate::error::LockError;
+use crate::hold::Terms;
 use crate::thread_exit::Unsent;
 
 /// Runs a command on the executor of the client, and returns what it sends. It goes on if the
@@ -44,12 +45,14 @@ impl DirectAttempt {
     pub(super) async fn make_on_executor(
         self,
         engine: &Arc<Engine>,
+        terms: Terms,
         claim: Claim,
         within: Duration,
     ) -> Result<DirectOutcome, LockError> {
         let own = Arc::clone(engine);
         let outcome = on_executor(engine, "an acquire", |reply| async move {
-            let found = self.attempt_over(&own, &*own.backend, &claim, within, false).await;
+            let found =
+                self.attempt_over((&own, &*own.backend), &terms, &claim, within, false).await;
             let _ = reply.send(match found {
                 Ok(found) => Ok(found.map_err(|observed| (self, observed))),
                 Err(error) => Err(error),

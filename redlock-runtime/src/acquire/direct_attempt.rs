@@ -5,6 +5,7 @@ mod refused;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::refused::not_held;
 use super::attempt::attempt;
 use super::observed::Observed;
 use crate::backend::{Claim, LockBackend};
@@ -19,7 +20,6 @@ pub(super) struct DirectAttempt {
     pub(super) queue: QueueHandle,
     /// `None`: other callers may make attempts at the same time.
     pub(super) guard: Option<DirectAttemptGuard>,
-    pub(super) terms: Terms,
     /// When this attempt begins. Its call may have begun long before.
     pub(super) begun: Moment,
 }
@@ -32,6 +32,7 @@ impl DirectAttempt {
     pub(super) fn make(
         self,
         engine: &Arc<Engine>,
+        terms: &Terms,
         claim: &Claim,
         within: Duration,
     ) -> impl Future<Output = Result<DirectOutcome, LockError>> + Send {
@@ -41,11 +42,12 @@ impl DirectAttempt {
             if let Some(route) = engine.route()
                 && !self.queue.has_background_release()
             {
-                let found = self.attempt_over(engine, &*route, claim, within, true).await?;
+                let found =
+                    self.attempt_over((engine, &*route), terms, claim, within, true).await?;
                 return Ok(found.map_err(|observed| (self, observed)));
             }
             // Boxed to keep this future small: only the first calls of a runtime take this path.
-            Box::pin(self.make_on_executor(engine, claim.clone(), within)).await
+            Box::pin(self.make_on_executor(engine, *terms, claim.clone(), within)).await
         }
     }
 
@@ -53,8 +55,8 @@ impl DirectAttempt {
     /// granted. `is_polled`: the caller itself polls this future.
     pub(super) async fn attempt_over(
         &self,
-        engine: &Arc<Engine>,
-        route: &dyn LockBackend,
+        (engine, route): (&Arc<Engine>, &dyn LockBackend),
+        terms: &Terms,
         claim: &Claim,
         within: Duration,
         is_polled: bool,
@@ -64,17 +66,17 @@ impl DirectAttempt {
         let pending = is_polled.then(|| engine.pending.begin());
         // A task that sends the command for its caller may have begun later.
         let sent = if is_polled { self.begun } else { engine.clock().now() };
-        let tenure = match attempt(engine, route, claim, self.terms.template, sent, within).await {
+        let tenure = match attempt(engine, route, claim, terms.template, sent, within).await {
             Ok(tenure) => tenure,
-            Err(why) => return self.not_granted(engine, claim, why).map(Err),
+            Err(why) => return self.not_granted(engine, terms, claim, why).map(Err),
         };
         let begin = Begin { at: tenure.confirmed.sent, is_taken: is_polled };
-        match grant(engine, &self.queue, tenure, self.terms, 1, begin) {
+        match grant(engine, &self.queue, tenure, *terms, 1, begin) {
             Ok(granted) => {
                 let ownership = Ownership::new(engine, self.queue.another(), granted);
                 Ok(Ok(ownership.with_pending(pending)))
             }
-            Err(why) => self.not_held(why).map(Err),
+            Err(why) => not_held(terms, why).map(Err),
         }
     }
 }

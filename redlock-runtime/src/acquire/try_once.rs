@@ -31,9 +31,9 @@ pub(super) async fn try_once(
         let queue = engine.local_queue(&order.key, order.kind);
         // Before the attempt: the release may be answered when the refusal arrives.
         let is_leaving = queue.is_leaving();
-        let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun: asked };
+        let attempt = DirectAttempt { queue, guard: None, begun: asked };
         let claim = order.claim(engine, terms);
-        let (attempt, observed) = match attempt.make(engine, &claim, within).await? {
+        let (attempt, observed) = match attempt.make(engine, terms, &claim, within).await? {
             Ok(ownership) => return Ok(ownership),
             Err((attempt, observed)) => (attempt, observed),
         };

@@ -25,19 +25,19 @@ use crate::thread_exit::Unsent;
 #[cold]
 pub(super) fn enter_after(
     engine: &Arc<Engine>,
-    order: &Order,
+    (order, terms): (&Order, &Terms),
     attempt: DirectAttempt,
     end: Moment,
     observed: Observed,
 ) -> Result<WaitHandle, LockError> {
-    let DirectAttempt { queue, guard, terms, .. } = attempt;
+    let DirectAttempt { queue, guard, .. } = attempt;
     let now = engine.clock().now();
     if now >= end.min(observed.gives_up_at(terms.started, engine.outage_wait)) {
         let time = CallTime { started: terms.started, now };
         return Err(observed.error(&order.key, time, 1, None));
     }
     // Callers that came meanwhile wait after this one.
-    let handle = enter(engine, queue, terms, end, Some(observed))?;
+    let handle = enter(engine, queue, *terms, end, Some(observed))?;
     drop(guard);
     Ok(handle)
 }

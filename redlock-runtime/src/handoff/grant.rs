@@ -28,8 +28,8 @@ pub(crate) fn grant(
     attempts: u32,
     begin: Begin,
 ) -> Result<Granted, NotHeld> {
-    let (client, confirmed, news) = (&engine.holding, tenure.confirmed, &queue.news);
-    let hold = Arc::new(Hold::new(client, terms, &tenure, confirmed, begin, news));
+    let (client, confirmed, listener) = (&engine.holding, tenure.confirmed, queue.listener());
+    let hold = Arc::new(Hold::new(client, terms, &tenure, confirmed, begin, listener));
     let scheduler = engine.scheduler();
     queue.now_holds(&hold);
     let granted = Granted { hold, scheduler, tenure };

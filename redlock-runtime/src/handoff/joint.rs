@@ -61,9 +61,10 @@ pub(crate) fn hold_together(
     };
     let further: Vec<HeldKey> = keys.collect();
     let claims = further.iter().map(|(_, tenure)| tenure.claim.clone()).collect();
-    let news = further.iter().map(|(queue, _)| Arc::clone(&queue.news)).collect();
-    let hold = Hold::new(&engine.holding, terms, &tenure, confirmed, begin, &queue.news);
-    let hold = Arc::new(hold.with_further(FurtherKeys { claims, news, server_end }));
+    let listeners = further.iter().map(|(queue, _)| queue.listener()).collect();
+    let (client, listener) = (&engine.holding, queue.listener());
+    let hold = Hold::new(client, terms, &tenure, confirmed, begin, listener);
+    let hold = Arc::new(hold.with_further(FurtherKeys { claims, listeners, server_end }));
     for queue in std::iter::once(&queue).chain(further.iter().map(|(queue, _)| queue)) {
         queue.now_holds(&hold);
     }

@@ -1,9 +1,8 @@
 //! The keys of a hold besides its first one.
 
-use std::sync::Arc;
+use std::sync::Weak;
 
-use tokio::sync::Notify;
-
+use super::loss_listener::LossListener;
 use crate::backend::Claim;
 use crate::clock::Moment;
 
@@ -13,8 +12,8 @@ use crate::clock::Moment;
 pub(crate) struct FurtherKeys {
     /// In the order of keys.
     pub(crate) claims: Vec<Claim>,
-    /// Wakes waiters of this process for each of these keys when the hold is lost.
-    pub(crate) news: Vec<Arc<Notify>>,
+    /// The waiters of this process, for each of these keys.
+    pub(crate) listeners: Vec<Weak<dyn LossListener>>,
     /// When the last of the leases ends on a server that each key had when the hold was made.
     pub(crate) server_end: Moment,
 }

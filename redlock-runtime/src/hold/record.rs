@@ -1,17 +1,15 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-use once_cell::race::OnceBox;
-use tokio::sync::Notify;
 
 use super::begin::Begin;
 use super::confirmed_lease::ConfirmedLease;
 use super::further_keys::FurtherKeys;
 use super::holding_client::HoldingClient;
 use super::ledger::{End, Ledger};
+use super::loss_listener::LossListener;
 use super::offer::Offer;
 use super::tenure::Tenure;
 use super::terms::Terms;
@@ -26,6 +24,7 @@ use crate::pending::PendingCommand;
 use crate::state::LostReason;
 use crate::telemetry::{self, LockLabels};
 use crate::validity;
+use once_cell::race::OnceBox;
 
 mod keys;
 mod look;
@@ -63,8 +62,8 @@ pub(crate) struct Hold {
     offer: Offer,
     /// An offer counts as pending: a shutdown waits until it is taken, or withdrawn and released.
     offer_pending: Mutex<Option<PendingCommand>>,
-    /// Wakes waiters of this process when the lock is lost.
-    news: Arc<Notify>,
+    /// The waiters of this process. They know their holder, who must not keep them.
+    listener: Weak<dyn LossListener>,
     /// Calls that re-enter the hold take turns.
     pub(crate) turns: Turns,
     /// Its slot in the schedule. Used under the mutex of the schedule only.
@@ -73,14 +72,14 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// A hold of the key of `tenure`. `confirmed`: its lease, or, of several keys, the one to stop
-    /// first. `news`: tells waiters of this process that the lease was lost.
+    /// first. `listener`: the waiters of this process.
     pub(crate) fn new(
         client: &Arc<HoldingClient>,
         terms: Terms,
         tenure: &Tenure,
         confirmed: ConfirmedLease,
         begin: Begin,
-        news: &Arc<Notify>,
+        listener: Weak<dyn LossListener>,
     ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let (Begin { at, is_taken }, claim) = (begin, tenure.claim.clone());
@@ -105,7 +104,7 @@ impl Hold {
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(Ledger::new(confirmed)),
             over: NotifyAll::default(),
-            news: Arc::clone(news),
+            listener,
             turns: Turns::default(),
             place: AtomicUsize::new(usize::MAX),
         }

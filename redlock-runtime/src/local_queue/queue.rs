@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use tokio::runtime;
 use tokio::sync::Notify;
@@ -13,7 +13,7 @@ use super::release_counts::ReleaseCounts;
 use super::shutdowns::Shutdowns;
 use super::state::{AttemptUnderWay, QueueState};
 use crate::clock::Moment;
-use crate::hold::Hold;
+use crate::hold::{Hold, LossListener};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::mutex::Mutex;
@@ -55,7 +55,7 @@ pub(crate) struct LocalQueue {
     /// How many attempts the poller has made.
     pub(super) attempts: AtomicU32,
     /// Notified when the poller should look at the state again.
-    pub(crate) news: Arc<Notify>,
+    pub(crate) news: Notify,
 }
 
 impl LocalQueues {
@@ -91,12 +91,18 @@ impl LocalQueue {
             handles: AtomicUsize::new(0),
             state: Mutex::default(),
             attempts: AtomicU32::new(0),
-            news: Arc::default(),
+            news: Notify::new(),
         }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
+    }
+}
+
+impl LossListener for LocalQueue {
+    fn lock_lost(&self) {
+        self.news.notify_one();
     }
 }
 
@@ -139,6 +145,12 @@ impl QueueHandle {
         };
         // Outside of the mutex: this may be the last reference.
         drop(before);
+    }
+
+    /// What a holder tells that it lost the lock.
+    pub(crate) fn listener(&self) -> Weak<dyn LossListener> {
+        let queue: Weak<LocalQueue> = Arc::downgrade(&self.queue);
+        queue
     }
 
     /// Another handle of the same queue.

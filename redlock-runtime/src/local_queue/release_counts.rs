@@ -1,6 +1,7 @@
 //! The releases that are under way, by key.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,9 +20,31 @@ pub(super) struct ReleaseCounts {
 
 #[derive(Debug, Default)]
 struct Releases {
-    /// Their numbers, in the order in which they began.
-    of_keys: HashMap<Arc<str>, Vec<u64>>,
+    of_keys: HashMap<Arc<str>, OfKey>,
     last: u64,
+}
+
+/// The numbers of the releases of one key, in the order in which they began. One alone, as most
+/// are, needs no memory of its own.
+#[derive(Debug)]
+struct OfKey {
+    first: u64,
+    others: Vec<u64>,
+}
+
+impl OfKey {
+    /// Forgets one that has ended. Returns whether it was the last one.
+    fn forget(&mut self, number: u64) -> bool {
+        if number != self.first {
+            self.others.retain(|other| *other != number);
+            return false;
+        }
+        if self.others.is_empty() {
+            return true;
+        }
+        self.first = self.others.remove(0);
+        false
+    }
 }
 
 impl ReleaseCounts {
@@ -32,12 +55,8 @@ impl ReleaseCounts {
     /// Waits until those of a key have ended that are under way now. Others may begin meanwhile.
     pub(super) async fn ends(&self, key: &str) {
         let last = self.change(|all| all.last);
-        let have_ended = || {
-            self.change(|all| {
-                let numbers = all.of_keys.get(key).and_then(|numbers| numbers.first());
-                numbers.is_none_or(|first| *first > last)
-            })
-        };
+        let have_ended =
+            || self.change(|all| all.of_keys.get(key).is_none_or(|of_key| of_key.first > last));
         while !have_ended() {
             self.ended.unless(have_ended).await;
         }
@@ -63,8 +82,14 @@ impl CountedRelease {
     pub(super) fn new(all: &Arc<ReleaseCounts>, key: Arc<str>) -> Self {
         let number = all.change(|releases| {
             releases.last += 1;
-            releases.of_keys.entry(Arc::clone(&key)).or_default().push(releases.last);
-            releases.last
+            let number = releases.last;
+            match releases.of_keys.entry(Arc::clone(&key)) {
+                Entry::Occupied(of_key) => of_key.into_mut().others.push(number),
+                Entry::Vacant(none) => {
+                    none.insert(OfKey { first: number, others: Vec::new() });
+                }
+            }
+            number
         });
         Self { all: Arc::clone(all), key, number }
     }
@@ -73,11 +98,9 @@ impl CountedRelease {
 impl Drop for CountedRelease {
     fn drop(&mut self) {
         self.all.change(|Releases { of_keys, .. }| {
-            if let Some(numbers) = of_keys.get_mut(&self.key) {
-                numbers.retain(|number| *number != self.number);
-                if numbers.is_empty() {
-                    of_keys.remove(&self.key);
-                }
+            let of_key = of_keys.get_mut(&self.key);
+            if of_key.is_some_and(|of_key| of_key.forget(self.number)) {
+                of_keys.remove(&self.key);
             }
         });
         self.all.ended.tell();

@@ -10,6 +10,7 @@ use crate::backend::Claim;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::NotHeld;
+use crate::hold::Terms;
 
 impl DirectAttempt {
     /// What an attempt without a grant showed. `Err`: no further one can help.
@@ -17,6 +18,7 @@ impl DirectAttempt {
     pub(super) fn not_granted(
         &self,
         engine: &Arc<Engine>,
+        terms: &Terms,
         claim: &Claim,
         why: Ungranted,
     ) -> Result<Observed, LockError> {
@@ -24,7 +26,7 @@ impl DirectAttempt {
         match why {
             Ungranted::Busy { answer, .. } => {
                 observed.busy(answer, now);
-                warn_if_endless(engine, &claim.key, self.terms.template, &observed);
+                warn_if_endless(engine, &claim.key, terms.template, &observed);
                 if engine.fifo_queue().is_some() {
                     self.queue.state().contend();
                 }
@@ -33,24 +35,24 @@ impl DirectAttempt {
                 let is_final = fault.is_final;
                 observed.failed(fault, self.begun);
                 if is_final {
-                    let time = CallTime { started: self.terms.started, now };
+                    let time = CallTime { started: terms.started, now };
                     return Err(observed.error(&claim.key, time, 1, None));
                 }
             }
         }
         Ok(observed)
     }
+}
 
-    /// The same of a grant that did not reach the caller.
-    #[cold]
-    pub(super) fn not_held(&self, why: NotHeld) -> Result<Observed, LockError> {
-        match why {
-            NotHeld::Unscheduled(error) => Err(error),
-            NotHeld::TooLate { took } => {
-                let mut observed = Observed::default();
-                observed.too_late(took, self.terms.expire);
-                Ok(observed)
-            }
+/// The same of a grant that did not reach the caller.
+#[cold]
+pub(super) fn not_held(terms: &Terms, why: NotHeld) -> Result<Observed, LockError> {
+    match why {
+        NotHeld::Unscheduled(error) => Err(error),
+        NotHeld::TooLate { took } => {
+            let mut observed = Observed::default();
+            observed.too_late(took, terms.expire);
+            Ok(observed)
         }
     }
 }

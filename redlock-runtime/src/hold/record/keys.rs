@@ -1,5 +1,7 @@
 //! The keys of a hold: one, or the several of a `lock_all`.
 
+use std::sync::Weak;
+
 use crate::backend::Claim;
 use crate::hold::{FurtherKeys, Hold};
 
@@ -48,10 +50,11 @@ impl Hold {
     }
 
     /// Wakes waiters of this process, for each of its keys.
-    pub(in crate::hold) fn tell_news(&self) {
-        self.news.notify_one();
-        for news in self.further.iter().flat_map(|further| &further.news) {
-            news.notify_one();
+    pub(in crate::hold) fn tell_listeners(&self) {
+        let further = self.further.iter().flat_map(|further| &further.listeners);
+        let listeners = std::iter::once(&self.listener).chain(further);
+        for listener in listeners.filter_map(Weak::upgrade) {
+            listener.lock_lost();
         }
     }
 }

@@ -49,7 +49,7 @@ impl Hold {
         if is_first {
             drop(self.take_pending());
             self.tell_lost(loss);
-            self.tell_news();
+            self.tell_listeners();
         }
         is_first
     }

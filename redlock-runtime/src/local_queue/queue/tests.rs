@@ -1,5 +1,5 @@
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
             renewals: tokio::sync::Semaphore::new(1),
         });
         let begin = Begin { at: at(100), is_taken: true };
-        Arc::new(Hold::new(&client, TERMS, &tenure, confirmed, begin, &Arc::default()))
+        Arc::new(Hold::new(&client, TERMS, &tenure, confirmed, begin, Weak::<LocalQueue>::new()))
     };
     (hold(), hold(), tenure)
 }
