@@ -111,9 +111,9 @@ const ASKED: usize = 3;
 /// The last byte of a value that a list shows. Owner values are much shorter.
 const LONGEST_SHOWN: usize = 4095;
 
-/// Asks for what makes a record, behind the value of the lock. The server may serve others between the commands: of a group, the last one
-/// may have gone when its members are looked at. `MULTI` would prevent that, and those who may only
-/// look have no right to it.
+/// Asks for what makes a record, behind the value of the lock. The server may serve others between
+/// the commands: of a group, the last one may have gone when its members are looked at. `MULTI`
+/// would prevent that, and those who may only look have no right to it.
 fn ask_more<'a>(pipe: &'a mut Pipeline, keys: &LockKeys) -> &'a mut Pipeline {
     pipe.cmd("PTTL").arg(&keys.lock);
     pipe.cmd("ZRANGE").arg(&keys.holders).arg(0).arg(-1).arg("WITHSCORES")

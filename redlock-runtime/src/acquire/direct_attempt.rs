@@ -5,7 +5,6 @@ mod refused;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::refused::not_held;
 use super::attempt::attempt;
 use super::observed::Observed;
 use crate::backend::{Claim, LockBackend};
@@ -76,7 +75,7 @@ impl DirectAttempt {
                 let ownership = Ownership::new(engine, self.queue.another(), granted);
                 Ok(Ok(ownership.with_pending(pending)))
             }
-            Err(why) => not_held(terms, why).map(Err),
+            Err(why) => Self::not_held(terms, why).map(Err),
         }
     }
 }

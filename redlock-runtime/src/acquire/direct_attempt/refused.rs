@@ -42,17 +42,17 @@ impl DirectAttempt {
         }
         Ok(observed)
     }
-}
 
-/// The same of a grant that did not reach the caller.
-#[cold]
-pub(super) fn not_held(terms: &Terms, why: NotHeld) -> Result<Observed, LockError> {
-    match why {
-        NotHeld::Unscheduled(error) => Err(error),
-        NotHeld::TooLate { took } => {
-            let mut observed = Observed::default();
-            observed.too_late(took, terms.expire);
-            Ok(observed)
+    /// The same of a grant that did not reach the caller.
+    #[cold]
+    pub(super) fn not_held(terms: &Terms, why: NotHeld) -> Result<Observed, LockError> {
+        match why {
+            NotHeld::Unscheduled(error) => Err(error),
+            NotHeld::TooLate { took } => {
+                let mut observed = Observed::default();
+                observed.too_late(took, terms.expire);
+                Ok(observed)
+            }
         }
     }
 }

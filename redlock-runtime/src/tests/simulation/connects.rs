@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use fastrand::Rng;
 
 use super::network::Connection;
-use super::plan::{Failure, Plan, Tick, Weather};
+use super::plan::{Failure, Plan, Tick};
+use super::weather::Weather;
 
-/// What `redis/connecting.rs` says: a connect that is not done gets company after this time, and
-/// each time after twice as long ..
+/// What `backend/redis/connection/connect.rs` says: a connect that is not done gets company after
+/// this time, and each time after twice as long ..
 const COMPANY: Tick = 250;
 /// .. and all of them are given up after this time.
 const GIVEN_UP: Tick = 10_000;

@@ -15,7 +15,7 @@ use super::several::SeveralClient;
 use super::wire::Wire;
 use super::witness::{Tally, Witness};
 use super::world::World;
-use crate::backend::{LockBackend, Quorum, QuorumMember, RestartGuard, Rules};
+use crate::backend::{LockBackend, Quorum, QuorumMember, RestartGuard, Rules, majority};
 use crate::client::Redlock;
 use crate::clock::Clock;
 use crate::engine::{Engine, Parts};
@@ -148,9 +148,9 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
     } else {
         let nodes = (0..count).map(|node| wire(node) as Arc<dyn QuorumMember>).collect();
         let guard = world.plan.has_guard.then(guard);
+        let quorum = majority(count) + world.plan.beyond_majority;
         let reply_timeout = world.plan.reply_timeout;
-        let rules =
-            Rules { quorum: world.plan.quorum, guard, replica_wait: Duration::ZERO, reply_timeout };
+        let rules = Rules { quorum, guard, replica_wait: Duration::ZERO, reply_timeout };
         Arc::new(Quorum::new(nodes, rules))
     };
     let engine = Engine::new(Parts {

@@ -9,9 +9,10 @@ use fastrand::Rng;
 use super::connects::{Connect, Connects};
 use super::line::ReleaseHint;
 use super::node::{Answer, Card, Command, Node};
-use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, Weather, millis};
+use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, millis};
 use super::scripts::By;
 use super::vacancy::{Demand, Vacancies, Vacancy, concerns};
+use super::weather::Weather;
 use crate::key::LockKey;
 
 /// The nodes, and everything that has been sent to them. What has landed is carried out when
@@ -276,7 +277,7 @@ impl Network {
         demand: Demand,
         now: Tick,
     ) -> Option<Vacancy> {
-        self.vacancies.of((key, demand), plan.quorum, now)
+        self.vacancies.of((key, demand), plan.quorum(), now)
     }
 
     fn fly(&mut self, lands: Tick, node: usize, load: Load) {

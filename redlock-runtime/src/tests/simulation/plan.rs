@@ -8,6 +8,7 @@ use super::habits::Habits;
 use super::mixture::Mixture;
 use super::notice::Cut;
 use super::process::Schedule;
+use super::weather::Weather;
 
 /// Milliseconds since the history began.
 pub(crate) type Tick = u64;
@@ -22,7 +23,8 @@ const MINUTE: u64 = 60_000_000;
 const RATE: i64 = 10_000;
 /// By how much longer some leases are than most.
 const LONG: u32 = 50;
-/// From here on no node and no process fails any more. The weather goes on in half of the histories.
+/// From here on no node and no process fails any more. In half of the histories the weather clears
+/// up, too.
 pub(super) const CALM_FROM: Tick = 900;
 /// The locks that clients want; most histories have the first one only.
 /// They share a slot, and with it the mark of their fencing tokens.
@@ -36,8 +38,8 @@ pub(super) struct Plan {
     pub(super) pace: Duration,
     pub(super) reply_timeout: Duration,
     pub(super) nodes: Vec<NodePlan>,
-    /// On how many of them a lock has to stand.
-    pub(super) quorum: usize,
+    /// By how many the quorum is larger than a majority.
+    pub(super) beyond_majority: usize,
     /// The clients of each process, and when it runs.
     pub(super) processes: Vec<(usize, Schedule)>,
     pub(super) weather: Weather,
@@ -133,67 +135,16 @@ pub(crate) enum Upheaval {
     ForgetScripts,
 }
 
-/// How often a command goes astray, per thousand, and how long one is on its way.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Weather {
-    pub(super) latency: Tick,
-    pub(super) slow: u16,
-    pub(super) lost_requests: u16,
-    pub(super) lost_replies: u16,
-    pub(super) resets: u16,
-    pub(super) twice: u16,
-    /// The same of connects.
-    pub(super) slow_connects: u16,
-    pub(super) silent_connects: u16,
-    pub(super) cut_connects: u16,
-}
-
-impl Weather {
-    /// Which kinds of faults come together; each is absent from half of the histories.
-    fn new(random: &mut Rng, is_calm: bool) -> Self {
-        let mut some = |most: u16| if is_calm || random.bool() { 0 } else { random.u16(1..=most) };
-        Self {
-            latency: 0,
-            slow: some(80),
-            lost_requests: some(60),
-            lost_replies: some(60),
-            resets: some(60),
-            twice: some(60),
-            slow_connects: some(400),
-            silent_connects: some(200),
-            cut_connects: some(200),
-        }
-    }
-
-    /// For leases that are long: what fails is tried again for so long that it would be all that
-    /// goes on.
-    fn ease(&mut self) {
-        for share in [&mut self.lost_requests, &mut self.lost_replies, &mut self.resets] {
-            *share /= 4;
-        }
-    }
-
-    /// The same without faults.
-    pub(super) fn cleared(self) -> Self {
-        Self { latency: self.latency, ..Self::default() }
-    }
-
-    /// Do connections take time to be made?
-    pub(super) fn has_connects(&self) -> bool {
-        self.slow_connects + self.silent_connects + self.cut_connects > 0
-    }
-}
-
-/// How many nodes there are, and how many make a quorum: mostly a majority of an odd number.
+/// How many nodes there are, and by how many their quorum is larger than a majority: mostly an odd
+/// number, and none.
 fn rules(random: &mut Rng, count: usize) -> (usize, usize) {
     let count = match (count, random.u8(..6)) {
         (3, 0) => 2,
         (5, 0) => 4,
         (count, _) => count,
     };
-    let least = count / 2 + 1;
     let is_larger = random.u8(..6) == 0;
-    (count, if is_larger { random.usize(least..=count) } else { least })
+    (count, if is_larger { random.usize(..=(count - 1) / 2) } else { 0 })
 }
 
 /// Nodes lose what they know. Gives what is promised then.
@@ -260,7 +211,7 @@ impl Plan {
         let pace = Duration::from_millis(random.u64(100..=300));
         let count = [1, 1, 3, 5][random.usize(..4)];
         let mut shape = random.clone().fork();
-        let (count, quorum) = rules(&mut shape, count);
+        let (count, beyond_majority) = rules(&mut shape, count);
         let clear_from = if shape.bool() { CALM_FROM } else { NEVER };
         let mut weather = Weather::new(random, is_calm);
         let mut some = || if is_calm || random.bool() { 0 } else { random.u16(1..=2) };
@@ -313,7 +264,7 @@ impl Plan {
             pace,
             reply_timeout,
             nodes,
-            quorum,
+            beyond_majority,
             processes,
             weather,
             clear_from,
@@ -325,6 +276,11 @@ impl Plan {
             mixture,
             min_hold,
         }
+    }
+
+    /// On how many nodes a lock has to stand.
+    pub(super) fn quorum(&self) -> usize {
+        self.nodes.len() / 2 + 1 + self.beyond_majority
     }
 
     pub(super) fn weather_at(&self, at: Tick) -> Weather {

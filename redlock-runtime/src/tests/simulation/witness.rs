@@ -201,7 +201,7 @@ impl Witness {
         let leases =
             network.nodes.iter().filter_map(|node| node.held_until(&claim.key, &claim.owner));
         let position = leases.filter(|ends| *ends >= until).count();
-        if position < plan.quorum {
+        if position < plan.quorum() {
             let of = network.nodes.len();
             self.report(now, &format!("a step on a lock that stands on {position} of {of} nodes"));
         }
