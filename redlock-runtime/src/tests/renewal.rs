@@ -279,10 +279,13 @@ async fn a_long_lease_is_not_renewed_in_the_time_of_a_short_one() {
     let (redlock, fake) = fake();
     let long = redlock.lock("long").expire(3 * EXPIRE).acquire().await.unwrap();
     fake.always(Some(Fate::Slow(Duration::from_millis(30))));
+    let grants = Arc::<AtomicU32>::default();
+    let granted = Arc::clone(&grants);
     let short = tokio::spawn(async move {
         loop {
             let request = redlock.lock("short").expire(Duration::from_millis(200));
             if let Ok(guard) = request.acquire().await {
+                granted.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 drop(guard);
             }
@@ -290,5 +293,6 @@ async fn a_long_lease_is_not_renewed_in_the_time_of_a_short_one() {
     });
     tokio::time::sleep(12 * EXPIRE).await;
     assert_eq!(long.state(), LeaseState::Held);
+    assert!(grants.load(Ordering::Relaxed) > 9, "{grants:?}");
     short.abort();
 }
