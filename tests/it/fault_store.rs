@@ -1,4 +1,5 @@
-//! A resource that checks fencing tokens, and a worker that uses it under a lock.
+//! A resource that checks fencing tokens, and a worker that uses it under a lock. A holder that is
+//! refused has to have lost the lock: otherwise two hold it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,22 +40,24 @@ impl Store {
     }
 
     /// Claim, read, compute for a while, write. False: the store refused.
-    pub async fn increment(&self, token: &str, owner: &str) -> bool {
-        let value = self.raw.int(&["EVAL", CLAIM, "1", &self.name, token, owner]).await;
+    pub async fn increment(&self, lease: &Lease) -> bool {
+        let (token, owner) = (lease.fencing_token().to_string(), lease.owner());
+        let value = self.raw.int(&["EVAL", CLAIM, "1", &self.name, &token, owner]).await;
         if value < 0 {
-            return false;
+            return refused(lease);
         }
         for _ in 0..10 {
             time_passes(ms(3)).await;
         }
         let next = (value + 1).to_string();
-        self.raw.int(&["EVAL", WRITE, "1", &self.name, token, &next]).await > 0
+        let is_written = self.raw.int(&["EVAL", WRITE, "1", &self.name, &token, &next]).await > 0;
+        is_written || refused(lease)
     }
 
     /// Every accepted write is in the value, and no token was given twice.
     pub async fn assert_sound(&self, at_least: i64) {
         let (value, writes) = (self.field("value").await, self.field("writes").await);
-        assert_eq!(value, writes, "a write of two holders was accepted");
+        assert_eq!(value, writes, "two holders at once: a write was lost");
         assert!(writes >= at_least, "{writes} writes");
         assert_eq!(self.field("shared").await, 0, "two holders had one token");
     }
@@ -69,6 +72,12 @@ impl Store {
     }
 }
 
+/// A later holder has claimed the store. If this lease lasts until now, both have the lock.
+fn refused(lease: &Lease) -> bool {
+    assert!(lease.check().is_err(), "two holders at once: the store refused {lease:?}");
+    false
+}
+
 /// What became of one turn of a worker.
 #[derive(Debug)]
 pub struct Turn {
@@ -79,9 +88,8 @@ pub struct Turn {
 
 /// One increment under a lock that is held.
 pub async fn turn(guard: LockGuard, store: &Store, expire: Duration) -> Turn {
-    let (token, owner) = (guard.fencing_token().to_string(), guard.owner().to_owned());
     let late = AtomicUsize::new(0);
-    let body = watched(store.increment(&token, &owner), expire, &late);
+    let body = watched(store.increment(guard.lease()), expire, &late);
     let outcome = guard.protect(body).await;
     let late = late.into_inner();
     drop(guard);

@@ -14,6 +14,7 @@ use crate::fault_holders::{cut_off, holder, other_than};
 use crate::fault_kit::{LONG, NOISE, client, nothing_left};
 use crate::fault_store::{Store, watched};
 use crate::support::events::Capture;
+use crate::support::supervise::Exit;
 use crate::support::{
     Process, Proxy, Raw, Server, capture, counted, eventually, full, ms, secs, time_passes,
     unique_prefix, within,
@@ -50,6 +51,11 @@ async fn late_steps(candidate: &mut Process) -> usize {
     candidate.event_within(secs(20), "stopped").await.parse().unwrap()
 }
 
+/// A candidate that found two leaders has ended by a panic before.
+fn kill(candidate: &mut Process) {
+    assert_eq!(candidate.sigkill(), Exit::Signal(9), "{}", candidate.stderr());
+}
+
 #[tokio::test]
 async fn of_three_processes_one_leads_and_another_when_it_is_killed_or_frozen() {
     let server = Server::shared().await;
@@ -73,16 +79,14 @@ async fn of_three_processes_one_leads_and_another_when_it_is_killed_or_frozen() 
             let late = late_steps(&mut candidates[leader]).await;
             assert!(late <= 1, "{late} steps began after the lease");
         } else {
-            candidates[leader].sigkill();
+            kill(&mut candidates[leader]);
             killed.until(other_than(&raw, &key, leader)).await;
             candidates[leader] = spawn(NAMES[leader]);
         }
         let next = holder(&raw, &key).await;
         candidates[next].event_within(secs(20), "wrote").await;
     }
-    for candidate in &mut candidates {
-        candidate.sigkill();
-    }
+    candidates.iter_mut().for_each(kill);
     Store::new(raw, &store).assert_sound(rounds).await;
     killed.tell("leaders killed", EXPIRE + secs(1));
     frozen.tell("leaders frozen", EXPIRE + secs(1));
@@ -95,10 +99,9 @@ fn counts(request: LockRequest, store: &Arc<Store>) -> JoinHandle<LockError> {
         let leads = request.expire(EXPIRE).lead(|lease: Lease| {
             let (store, late) = (Arc::clone(&store), Arc::clone(&late));
             async move {
-                let (token, owner) = (lease.fencing_token().to_string(), lease.owner().to_owned());
                 let work = async {
                     loop {
-                        store.increment(&token, &owner).await;
+                        store.increment(&lease).await;
                     }
                 };
                 watched(work, EXPIRE, &late).await;

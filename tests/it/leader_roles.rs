@@ -32,13 +32,10 @@ pub fn lead(args: &Args) {
 /// Counts until it is stopped.
 pub async fn count(lease: Lease, store: &Store, expire: Duration) {
     let late = AtomicUsize::new(0);
-    let (token, owner) = (lease.fencing_token().to_string(), lease.owner().to_owned());
     let work = async {
         loop {
-            if store.increment(&token, &owner).await {
+            if store.increment(&lease).await {
                 emit(&format!("wrote {}", late.load(Ordering::Relaxed)));
-            } else {
-                emit("refused");
             }
         }
     };
