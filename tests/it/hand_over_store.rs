@@ -122,8 +122,11 @@ impl Store {
             told.push(format!("{what} {}", self.number(what).await));
         }
         eprintln!("{}: {}", self.key, told.join(", "));
-        assert_eq!(self.number("violations").await, 0, "two had the lock");
+        assert_eq!(self.number("violations").await, 0, "two holders at once");
         assert_eq!(self.number("starved").await, 0);
+        // A machine that stands still for a second may cause one. A defect causes many.
+        let slow = self.number("slow").await;
+        assert!(slow <= 2, "{slow} times nobody moved for more than {SOON} ms");
         let gap = Duration::from_millis(self.number("longest gap").await);
         assert!(gap < stuck, "nobody moved for {gap:?}");
     }

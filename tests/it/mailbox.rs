@@ -88,23 +88,21 @@ async fn assert_told(server: &Server, holder: RedlockBuilder, waiter: RedlockBui
     let prefix = unique_prefix();
     let connect = async |builder: RedlockBuilder| builder.prefix(&prefix).build().await.unwrap();
     let (holder, waiter) = (connect(holder).await, connect(waiter).await);
-    let (monitor, raw) = (Monitor::of(server).await, server.raw());
-    let queue = format!("{{{prefix}k}}:queue");
-    // On a busy machine the waiter may look, because a second is over.
-    for _ in 0..20 {
+    let monitor = Monitor::of(server).await;
+    let lock = Lock::called(&format!("{prefix}k"), server.raw());
+    let mut rounds = Vec::new();
+    for _ in 0..9 {
         let guard = holder.lock("k").wait(secs(50)).acquire().await.unwrap();
-        let waiting = tokio::spawn(waiter.lock("k").wait(secs(50)).acquire());
-        eventually(secs(20), || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
+        let (waiting, _) = wait_told(&waiter, &lock).await;
         monitor.forget();
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
-        let (looks, messages) = (monitor.looks().await, monitor.messages().await);
+        rounds.push((monitor.looks().await, monitor.messages().await));
         guard.release().await.unwrap();
-        if (looks, messages) == (0, 1) {
-            return;
-        }
     }
-    panic!("it looks each time");
+    // On a busy machine the waiter may look, because a second is over.
+    let told = rounds.iter().filter(|round| **round == (0, 1)).count();
+    assert!(told > rounds.len() / 2, "looks and messages: {rounds:?}");
 }
 
 #[tokio::test]

@@ -25,10 +25,10 @@ async fn an_attribute_keeps_its_lock_and_skips() {
     let before = Instant::now();
     assert_eq!(nightly(&redlock).await.unwrap(), Some(17));
     let key = redlock.lock("nightly").wait(secs(60)).acquire();
-    let (skipped, guard) = tokio::join!(nightly(&redlock), key);
-    if before.elapsed() < MIN_HOLD {
-        assert_eq!(skipped.unwrap(), None);
-    }
+    let again = async { (nightly(&redlock).await.unwrap(), before.elapsed()) };
+    let ((again, after), guard) = tokio::join!(again, key);
+    // On a machine that stood still for so long, it is the next night.
+    assert!(again.is_none() || after >= MIN_HOLD, "it ran again after {after:?}");
     assert!(before.elapsed() >= MIN_HOLD);
     guard.unwrap().release().await.unwrap();
 }
@@ -105,7 +105,7 @@ fn shortest_gap(runs: &mut [u64]) -> Duration {
     runs.sort_unstable();
     let gaps = runs.windows(2).map(|pair| Duration::from_micros(pair[1] - pair[0]));
     let shortest = gaps.min().expect("there were several runs");
-    assert!(shortest >= MIN_HOLD, "{shortest:?}: {runs:?}");
+    assert!(shortest >= MIN_HOLD, "two holders in {shortest:?}: {runs:?}");
     shortest
 }
 

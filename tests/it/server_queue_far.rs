@@ -24,5 +24,5 @@ async fn a_body_outlasts_the_claim_window_also_where_replies_take_long() {
     }
     let held = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     // A machine that is too busy may miss one.
-    assert!(held > 3, "{outcomes:?}");
+    assert!(held >= 5, "{outcomes:?}");
 }

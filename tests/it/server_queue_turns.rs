@@ -32,8 +32,9 @@ async fn who_looks_at_a_free_lock_has_it_before_those_who_do_not() {
 /// One hand-over in seventeen goes to it all the same, by the server's clock.
 #[tokio::test]
 async fn a_waiter_without_signals_is_mostly_passed_over_for_one_with_them() {
+    const TRIES: u32 = 100;
     let mut passed_over = 0;
-    for _ in 0..20 {
+    for _ in 0..TRIES {
         let lock = lock().await;
         for (owner, channel) in [("holder", NOBODY.to_owned()), ("untold", NOBODY.to_owned())] {
             lock.join_on(owner, &channel).await.unwrap();
@@ -48,7 +49,8 @@ async fn a_waiter_without_signals_is_mostly_passed_over_for_one_with_them() {
         let next = if holder == "told" { "untold" } else { "told" };
         assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some(next), 0));
     }
-    assert!(passed_over >= 10, "{passed_over} of 20");
+    // Of a hundred, six go to it on average, and more than twenty once in a million runs.
+    assert!(passed_over >= TRIES - 20, "{passed_over} of {TRIES}");
 }
 
 /// It is served in the end, however many can be told.
@@ -59,7 +61,8 @@ async fn a_waiter_without_signals_is_not_passed_over_for_ever() {
     lock.join_on("0", NOBODY).await.unwrap();
     lock.join_on("untold", NOBODY).await.unwrap();
     let mut holder = "0".to_owned();
-    for number in 1.. {
+    // So many in a row are for others once in 800 million runs.
+    for number in 1..=340 {
         lock.join_on(&number.to_string(), &channel).await.unwrap();
         // What it was told is fetched: otherwise it is taken for dead.
         lock.raw.del(&channel[1..]).await;
@@ -69,6 +72,7 @@ async fn a_waiter_without_signals_is_not_passed_over_for_ever() {
             return;
         }
     }
+    panic!("it has no turn");
 }
 
 /// As after an old snapshot was restored, or a replica that lagged took over: the client of these
