@@ -1,6 +1,5 @@
 //! Where locks stand in a case of the contract: made for it alone, and open to meddling.
 
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use redlock::{LockGuard, MemoryStore, Redlock, RedlockBuilder};
 use tokio::sync::OnceCell;
 
 use crate::support::{
-    Cluster, Raw, Replicated, Sentinels, Server, eventually, ms, secs, unique_prefix,
+    Cluster, Masters, Raw, Replicated, Sentinels, Server, eventually, ms, secs, unique_prefix,
 };
 
 /// The key that most cases lock.
@@ -48,84 +47,70 @@ enum How {
 
 impl Place {
     #[expect(clippy::unused_async, reason = "all places are made alike")]
-    pub async fn memory() -> Option<Place> {
-        Some(Place { prefix: unique_prefix(), kind: Kind::Memory(Mutex::default()) })
+    pub async fn memory() -> Place {
+        Place { prefix: unique_prefix(), kind: Kind::Memory(Mutex::default()) }
     }
 
-    pub async fn url() -> Option<Place> {
-        Some(Place::redis(Server::shared().await.url(), unique_prefix()))
+    pub async fn url() -> Place {
+        Place::redis(Server::shared().await.url(), unique_prefix())
     }
 
-    pub async fn pool() -> Option<Place> {
+    pub async fn pool() -> Place {
         let place = Place::redis(Server::shared().await.url(), unique_prefix());
-        Some(place.told(How::Pools))
+        place.told(How::Pools)
     }
 
     /// A prefix of the longest kind, with spaces, glob characters and more than ASCII.
-    pub async fn other_prefix() -> Option<Place> {
+    pub async fn other_prefix() -> Place {
         let prefix = unique_prefix() + "caf\u{e9} *?[x]\\ \u{1f512}:";
         let prefix = "p".repeat(256 - prefix.len()) + &prefix;
-        Some(Place::redis(Server::shared().await.url(), prefix))
-    }
-
-    /// The server that `REDLOCK_TEST_VALKEY` names; none where it is not set.
-    pub async fn valkey() -> Option<Place> {
-        static VALKEY: OnceCell<Option<Server>> = OnceCell::const_new();
-        let start = || async {
-            let Some(program) = std::env::var_os("REDLOCK_TEST_VALKEY").map(PathBuf::from) else {
-                eprintln!("REDLOCK_TEST_VALKEY names no valkey-server: not run on Valkey");
-                return None;
-            };
-            Some(Server::builder().program(program).start().await)
-        };
-        let server = VALKEY.get_or_init(start).await.as_ref()?;
-        Some(Place::redis(server.url(), unique_prefix()))
+        Place::redis(Server::shared().await.url(), prefix)
     }
 
     /// Three masters.
-    pub async fn quorum() -> Option<Place> {
-        let urls: Vec<String> = masters().await.iter().map(Server::url).collect();
+    pub async fn quorum() -> Place {
+        let urls = masters().await.urls();
         let raws = urls.iter().map(|url| Raw::new(url)).collect();
-        Some(Place::of(urls, raws, How::Urls))
+        Place::of(urls, raws, How::Urls)
     }
 
     /// Five masters, two of which are down.
-    pub async fn quorum_two_down() -> Option<Place> {
-        let mut urls: Vec<String> = masters().await.iter().map(Server::url).collect();
+    pub async fn quorum_two_down() -> Place {
+        let mut urls = masters().await.urls();
         let raws = urls.iter().map(|url| Raw::new(url)).collect();
         urls.insert(1, "redis://127.0.0.1:1".to_owned());
         urls.push("redis://127.0.0.1:2".to_owned());
-        Some(Place::of(urls, raws, How::Urls))
+        Place::of(urls, raws, How::Urls)
     }
 
-    pub async fn quorum_of_pools() -> Option<Place> {
-        Some(Place::quorum().await?.told(How::Pools))
+    pub async fn quorum_of_pools() -> Place {
+        Place::quorum().await.told(How::Pools)
     }
 
     /// A master whose replica has to confirm each lock.
-    pub async fn min_replicas() -> Option<Place> {
+    pub async fn min_replicas() -> Place {
         let place = Place::redis(replicated().await.master().url(), unique_prefix());
-        Some(place.told(How::Replicated))
+        place.told(How::Replicated)
     }
 
     /// A master that sentinels watch.
-    pub async fn sentinel() -> Option<Place> {
+    pub async fn sentinel() -> Place {
         let set = watched().await;
-        Some(Place::of(set.urls(), vec![set.master().await.raw()], How::Sentinel))
+        Place::of(set.urls(), vec![set.master().await.raw()], How::Sentinel)
     }
 
-    pub async fn sentinel_pool() -> Option<Place> {
-        Some(Place::sentinel().await?.told(How::SentinelPool))
+    pub async fn sentinel_pool() -> Place {
+        Place::sentinel().await.told(How::SentinelPool)
     }
 
     /// Three masters that share the keys among them.
-    pub async fn cluster() -> Option<Place> {
+    pub async fn cluster() -> Place {
         let cluster = sharded().await;
-        Some(Place::of(cluster.urls(), vec![cluster.raw()], How::Cluster))
+        Place::of(cluster.urls(), vec![cluster.raw()], How::Cluster)
     }
 
-    pub async fn cluster_pool() -> Option<Place> {
-        Some(Place::cluster().await?.told(How::ClusterPool))
+    pub async fn cluster_pool() -> Place {
+        Place::cluster().await.told(How::ClusterPool)
     }
 
     pub fn redis(url: String, prefix: String) -> Place {
@@ -318,8 +303,7 @@ async fn sharded() -> &'static Cluster {
 }
 
 /// Three servers that know nothing of each other, shared by all cases.
-async fn masters() -> &'static [Server; 3] {
-    static MASTERS: OnceCell<[Server; 3]> = OnceCell::const_new();
-    let start = || async { [Server::start().await, Server::start().await, Server::start().await] };
-    MASTERS.get_or_init(start).await
+async fn masters() -> &'static Masters {
+    static MASTERS: OnceCell<Masters> = OnceCell::const_new();
+    MASTERS.get_or_init(|| Masters::start(3)).await
 }

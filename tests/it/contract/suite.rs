@@ -11,7 +11,6 @@ macro_rules! on_every_backend {
         on_every_backend!(@place url $($group::$case)*);
         on_every_backend!(@place pool $($group::$case)*);
         on_every_backend!(@place other_prefix $($group::$case)*);
-        on_every_backend!(@place valkey $($group::$case)*);
         on_every_backend!(@place quorum $($group::$case)*);
         on_every_backend!(@place quorum_two_down $($group::$case)*);
         on_every_backend!(@place quorum_of_pools $($group::$case)*);
@@ -26,9 +25,7 @@ macro_rules! on_every_backend {
             $(
                 #[tokio::test]
                 async fn $case() {
-                    if let Some(place) = super::Place::$place().await {
-                        super::$group::$case(&place).await;
-                    }
+                    super::$group::$case(&super::Place::$place().await).await;
                 }
             )*
         }
