@@ -24,9 +24,17 @@ impl Masters {
 
     /// Servers that are all set up in the same way.
     pub async fn start_with(n: usize, setup: impl Fn(ServerBuilder) -> ServerBuilder) -> Masters {
+        Masters::start_each(n, |_, server| setup(server)).await
+    }
+
+    /// Servers that are set up by their positions.
+    pub async fn start_each(
+        n: usize,
+        setup: impl Fn(usize, ServerBuilder) -> ServerBuilder,
+    ) -> Masters {
         let mut masters = Vec::new();
-        for _ in 0..n {
-            masters.push(setup(Server::builder()).start().await);
+        for position in 0..n {
+            masters.push(setup(position, Server::builder()).start().await);
         }
         Masters(masters)
     }

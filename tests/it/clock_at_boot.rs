@@ -1,40 +1,14 @@
 //! Servers that come back empty, and tell of themselves what is wrong or cannot be understood.
 
-use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
+use redlock::{LockError, NodeErrorKind};
 
+use crate::masters::{attempt, hold_without, on};
 use crate::support::proxy::{Then, command};
-use crate::support::{Proxy, Server, capture, eventually, secs, unique_prefix};
+use crate::support::{Masters, Proxy, capture, eventually, secs, unique_prefix};
 
-async fn masters() -> Vec<Server> {
-    let mut masters = Vec::new();
-    for index in 0..3 {
-        let server = Server::builder();
-        let server = if index == 1 { server.with_clock() } else { server };
-        masters.push(server.start().await);
-    }
-    masters
-}
-
-fn on(urls: impl IntoIterator<Item = String>, prefix: &str) -> RedlockBuilder {
-    Redlock::builder().urls(urls).prefix(prefix).reply_timeout(secs(20))
-}
-
-fn urls(masters: &[Server]) -> Vec<String> {
-    masters.iter().map(Server::url).collect()
-}
-
-/// Holds the lock on the first two servers: what is sent to the third one gets lost.
-async fn hold_two(masters: &[Server], prefix: &str) -> (LockGuard, Proxy) {
-    let away = Proxy::start(&masters[2]);
-    let through = [masters[0].url(), masters[1].url(), away.url()];
-    let holder = on(through, prefix).build().await.unwrap();
-    away.drop_requests();
-    let guard = holder.lock("k").expire(secs(50)).wait(secs(60)).acquire().await.unwrap();
-    (guard, away)
-}
-
-async fn attempt(redlock: &Redlock) -> Result<LockGuard, LockError> {
-    redlock.lock("k").expire(secs(50)).wait(Wait::Never).acquire().await
+async fn masters() -> Masters {
+    Masters::start_each(3, |index, server| if index == 1 { server.with_clock() } else { server })
+        .await
 }
 
 /// The second server forgets the lock while its clock is wrong: ahead, so that its uptime is
@@ -45,15 +19,15 @@ async fn a_wrong_clock_at_boot_does_not_hide_a_restart() {
         let masters = masters().await;
         let prefix = unique_prefix();
         let events = capture();
-        let resident = on(urls(&masters), &prefix).build().await.unwrap();
+        let resident = on(masters.urls(), &prefix).build().await.unwrap();
         resident.lock("other").expire(secs(50)).run(async {}).await.unwrap();
-        let (held, _away) = hold_two(&masters, &prefix).await;
+        let (held, _away) = hold_without(1, &masters, &prefix).await;
         masters[1].restart_empty_with_clock_off(off).await;
-        let stranger = on(urls(&masters), &prefix).build().await.unwrap();
+        let stranger = on(masters.urls(), &prefix).build().await.unwrap();
         for client in [&resident, &stranger] {
             let second = attempt(client).await;
             held.check().unwrap();
-            assert!(second.is_err(), "a clock off by {off} s made a second holder");
+            assert!(second.is_err(), "a clock off by {off} s made two holders");
         }
         let told = events.warnings_about(&masters[1].addr().to_string());
         let told: Vec<_> = told.iter().map(|event| event.message.as_str()).collect();
@@ -71,13 +45,13 @@ async fn a_server_that_does_not_tell_its_run_id_has_no_vote() {
         let masters = masters().await;
         let prefix = unique_prefix();
         let events = capture();
-        let (held, _away) = hold_two(&masters, &prefix).await;
+        let (held, _away) = hold_without(1, &masters, &prefix).await;
         masters[1].restart_empty().await;
         let shy = Proxy::start(&masters[1]);
         shy.always(command(&["INFO"]), Then::Answer(answer.as_bytes().to_vec()));
         let through = [masters[0].url(), shy.url(), masters[2].url()];
         let stranger = on(through, &prefix).build().await.unwrap();
-        assert!(attempt(&stranger).await.is_err());
+        assert!(attempt(&stranger).await.is_err(), "two holders at once");
         held.check().unwrap();
         let told = events.warnings_about(&shy.addr().to_string());
         assert!(told.iter().any(|event| event.message.contains("who it is")), "{told:?}");
@@ -97,7 +71,7 @@ async fn a_server_that_does_not_tell_its_run_id_has_no_vote() {
 async fn a_new_deployment_on_servers_with_odd_clocks_works_at_once() {
     let masters = masters().await;
     masters[1].restart_empty_with_clock_off(7_200).await;
-    let redlock = on(urls(&masters), &unique_prefix()).build().await.unwrap();
+    let redlock = on(masters.urls(), &unique_prefix()).build().await.unwrap();
     masters[2].kill9();
     drop(attempt(&redlock).await.unwrap());
 }

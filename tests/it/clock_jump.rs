@@ -1,45 +1,16 @@
 //! Servers whose wall clock jumps: leases end before their time.
 
-use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
+use redlock::{LockError, NodeErrorKind, Redlock};
 
-use crate::support::{Proxy, Server, capture, eventually, secs, unique_prefix};
+use crate::masters::{attempt, hold_without, on};
+use crate::support::{Masters, Server, capture, eventually, secs, unique_prefix};
 
 const MINUTE: i64 = 60;
 
 /// Five masters; the clocks of the first two can be set.
-async fn masters() -> Vec<Server> {
-    let mut masters = Vec::new();
-    for index in 0..5 {
-        let server = Server::builder();
-        let server = if index < 2 { server.with_clock() } else { server };
-        masters.push(server.start().await);
-    }
-    masters
-}
-
-fn on(urls: Vec<String>, prefix: &str) -> RedlockBuilder {
-    Redlock::builder().urls(urls).prefix(prefix).reply_timeout(secs(20))
-}
-
-/// Holds the lock on the first three masters: what is sent to the others gets lost.
-async fn hold_three(masters: &[Server], prefix: &str) -> (LockGuard, Vec<Proxy>) {
-    let proxies: Vec<Proxy> = masters[3..].iter().map(Proxy::start).collect();
-    let direct = masters[..3].iter().map(Server::url);
-    let urls = direct.chain(proxies.iter().map(Proxy::url)).collect();
-    let redlock = on(urls, prefix).build().await.unwrap();
-    for proxy in &proxies {
-        proxy.drop_requests();
-    }
-    let guard = redlock.lock("k").expire(secs(50)).acquire().await.unwrap();
-    (guard, proxies)
-}
-
-async fn attempt(redlock: &Redlock) -> Result<LockGuard, LockError> {
-    redlock.lock("k").expire(secs(50)).wait(Wait::Never).acquire().await
-}
-
-fn urls(masters: &[Server]) -> Vec<String> {
-    masters.iter().map(Server::url).collect()
+async fn masters() -> Masters {
+    Masters::start_each(5, |index, server| if index < 2 { server.with_clock() } else { server })
+        .await
 }
 
 #[tokio::test]
@@ -47,16 +18,16 @@ async fn a_minority_that_jumps_a_minute_makes_no_second_holder_and_is_reported()
     let masters = masters().await;
     let prefix = unique_prefix();
     let events = capture();
-    let resident = on(urls(&masters), &prefix).build().await.unwrap();
+    let resident = on(masters.urls(), &prefix).build().await.unwrap();
     resident.lock("other").expire(secs(50)).run(async {}).await.unwrap();
-    let (guard, _proxies) = hold_three(&masters, &prefix).await;
+    let (guard, _proxies) = hold_without(2, &masters, &prefix).await;
     for master in &masters[..2] {
         master.shift_clock(MINUTE);
     }
     // One that knew the clocks before, and one that never saw them.
-    let stranger = on(urls(&masters), &prefix).build().await.unwrap();
+    let stranger = on(masters.urls(), &prefix).build().await.unwrap();
     for client in [&resident, &stranger] {
-        let error = attempt(client).await.unwrap_err();
+        let error = attempt(client).await.expect_err("two holders at once");
         guard.check().unwrap();
         if let LockError::Unavailable { nodes, .. } = &error {
             assert!(nodes.iter().all(|node| node.kind() == NodeErrorKind::Quarantined), "{error}");
@@ -75,8 +46,8 @@ async fn a_minority_that_jumps_a_minute_makes_no_second_holder_and_is_reported()
 async fn without_the_guard_a_jump_makes_a_second_holder() {
     let masters = masters().await;
     let prefix = unique_prefix();
-    let unguarded = on(urls(&masters), &prefix).restart_guard(false).build().await.unwrap();
-    let (guard, _proxies) = hold_three(&masters, &prefix).await;
+    let unguarded = on(masters.urls(), &prefix).restart_guard(false).build().await.unwrap();
+    let (guard, _proxies) = hold_without(2, &masters, &prefix).await;
     for master in &masters[..2] {
         master.shift_clock(MINUTE);
     }

@@ -49,6 +49,7 @@ mod hand_over_worker;
 mod health;
 mod leader_roles;
 mod load;
+mod masters;
 mod roles;
 mod support;
 

@@ -2,15 +2,7 @@
 
 use redlock::{LockError, LockGuard, LostReason, Redlock, Wait};
 
-use crate::support::{Proxy, Server, eventually, ms, secs, time_passes, unique_prefix};
-
-async fn masters() -> Vec<Server> {
-    let mut masters = Vec::new();
-    for _ in 0..5 {
-        masters.push(Server::start().await);
-    }
-    masters
-}
+use crate::support::{Masters, Proxy, Server, eventually, ms, secs, time_passes, unique_prefix};
 
 async fn on(masters: &[Server]) -> Redlock {
     let urls = masters.iter().map(Server::url);
@@ -30,7 +22,7 @@ async fn held(masters: &[Server], guard: &LockGuard) -> usize {
 
 #[tokio::test]
 async fn two_of_five_may_be_killed_and_three_may_not() {
-    let masters = masters().await;
+    let masters = Masters::start(5).await;
     let redlock = on(&masters).await;
     let guard = redlock.lock("kept").expire(secs(6)).acquire().await.unwrap();
     masters[0].kill9();
@@ -63,7 +55,7 @@ async fn two_of_five_may_be_killed_and_three_may_not() {
 
 #[tokio::test]
 async fn a_frozen_minority_is_not_waited_for() {
-    let masters = masters().await;
+    let masters = Masters::start(5).await;
     let redlock = on(&masters).await;
     redlock.lock("k").run(async {}).await.unwrap();
     masters[3].freeze();
@@ -76,7 +68,7 @@ async fn a_frozen_minority_is_not_waited_for() {
     masters[3].thaw();
     masters[4].thaw();
     // What the frozen ones took late is gone from them in the end.
-    for master in &masters {
+    for master in masters.iter() {
         eventually(secs(20), || async {
             let keys = master.raw().keys("*").await;
             keys.iter().all(|key| key.ends_with(":fence"))
@@ -88,12 +80,12 @@ async fn a_frozen_minority_is_not_waited_for() {
 /// It did not answer when the lock was taken; what it took late was cleaned up.
 #[tokio::test]
 async fn a_node_that_was_frozen_at_the_acquire_counts_later() {
-    let masters = &masters().await[..3];
-    let redlock = on(masters).await;
+    let masters = Masters::start(3).await;
+    let redlock = on(&masters).await;
     masters[2].freeze();
     let guard = redlock.lock("k").expire(secs(6)).acquire().await.unwrap();
     masters[2].thaw();
-    eventually(secs(30), || async { held(masters, &guard).await == 3 }).await;
+    eventually(secs(30), || async { held(&masters, &guard).await == 3 }).await;
     let renewals = guard.renewals();
     eventually(secs(30), || async { guard.renewals() > renewals }).await;
     masters[1].kill9();
@@ -112,7 +104,7 @@ async fn renewed(guard: &LockGuard, times: u32) {
 /// lease that was asked for would have ended.
 #[tokio::test]
 async fn a_node_that_was_out_of_reach_for_longer_than_the_lease_counts_later() {
-    let masters = [Server::start().await, Server::start().await, Server::start().await];
+    let masters = Masters::start(3).await;
     let away = Proxy::start(&masters[2]);
     let urls = [masters[0].url(), masters[1].url(), away.url()];
     let redlock = Redlock::builder().urls(urls).prefix(unique_prefix()).build().await.unwrap();
@@ -130,7 +122,7 @@ async fn a_node_that_was_out_of_reach_for_longer_than_the_lease_counts_later() {
 /// behind it arrives.
 #[tokio::test]
 async fn a_node_whose_connection_broke_at_the_acquire_counts_later() {
-    let masters = [Server::start().await, Server::start().await, Server::start().await];
+    let masters = Masters::start(3).await;
     let away = Proxy::start(&masters[2]);
     let urls = [masters[0].url(), masters[1].url(), away.url()];
     let redlock = Redlock::builder().urls(urls).prefix(unique_prefix()).build().await.unwrap();
@@ -155,10 +147,10 @@ async fn a_node_whose_connection_broke_at_the_acquire_counts_later() {
 /// sent for the lock alone.
 #[tokio::test]
 async fn a_node_whose_user_has_no_queue_counts_after_a_clean_up() {
-    let masters = [Server::start().await, Server::start().await, Server::start().await];
+    let masters = Masters::start(3).await;
     let prefix = unique_prefix();
     let (locks, counters) = (format!("~{prefix}*"), format!("~{{{prefix}*}}:fence"));
-    for master in &masters {
+    for master in masters.iter() {
         let user = ["ACL", "SETUSER", "app", "on", ">secret", &locks, &counters, "&*", "+@all"];
         master.raw().cmd(&user).await;
     }
@@ -177,7 +169,7 @@ async fn a_node_whose_user_has_no_queue_counts_after_a_clean_up() {
 
 #[tokio::test]
 async fn a_node_that_lost_its_data_is_won_back_by_a_renewal() {
-    let masters = masters().await;
+    let masters = Masters::start(5).await;
     let redlock = on(&masters).await;
     let guard = redlock.lock("k").expire(secs(6)).acquire().await.unwrap();
     masters[0].restart_empty().await;

@@ -2,32 +2,19 @@
 
 use std::time::Instant;
 
-use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
+use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, Wait};
 
 use crate::busy;
+use crate::masters::on;
 use crate::support::proxy::{Then, contains};
 use crate::support::{
-    Proxy, Replicated, Server, capture, eventually, ms, secs, time_passes, unique_prefix,
+    Masters, Proxy, Replicated, Server, capture, eventually, ms, secs, time_passes, unique_prefix,
 };
-
-async fn masters() -> Vec<Server> {
-    let mut masters = Vec::new();
-    for _ in 0..3 {
-        masters.push(Server::start().await);
-    }
-    masters
-}
-
-fn on(masters: &[Server], prefix: &str) -> RedlockBuilder {
-    let urls = masters.iter().map(Server::url);
-    // A busy machine may take its time.
-    Redlock::builder().urls(urls).prefix(prefix).reply_timeout(secs(20))
-}
 
 /// The check does not need the guard: servers that lose nothing are used without one.
 #[tokio::test]
 async fn one_server_under_two_addresses_is_an_error_of_build_also_without_the_guard() {
-    let masters = [Server::start().await, Server::start().await];
+    let masters = Masters::start(2).await;
     for is_guarded in [true, false] {
         let twice = [masters[0].url(), masters[1].url(), format!("{}/2", masters[0].url())];
         let builder = Redlock::builder().urls(twice).restart_guard(is_guarded);
@@ -50,10 +37,10 @@ async fn hold_two(masters: &[Server], redlock: &Redlock) -> LockGuard {
 /// One after another: the second server forgets, another client wants the lock. Returns in how
 /// many rounds it got the lock while it was still held.
 async fn rounds(count: u32, is_guarded: bool) -> u32 {
-    let masters = masters().await;
+    let masters = Masters::start(3).await;
     let prefix = unique_prefix();
     let client =
-        || async { on(&masters, &prefix).restart_guard(is_guarded).build().await.unwrap() };
+        || async { on(masters.urls(), &prefix).restart_guard(is_guarded).build().await.unwrap() };
     let (holder, resident) = (client().await, client().await);
     let mut both = 0;
     for round in 0..count {
@@ -80,7 +67,7 @@ async fn no_second_holder_in_100_of_100_runs() {
     // Most of it is waiting until what a server forgot is over: ten groups of servers side by side.
     let groups: Vec<_> = (0..10).map(|_| tokio::spawn(rounds(10, true))).collect();
     for group in groups {
-        assert_eq!(group.await.unwrap(), 0);
+        assert_eq!(group.await.unwrap(), 0, "two holders at once");
     }
 }
 
@@ -91,8 +78,8 @@ async fn without_the_guard_the_lock_has_two_holders() {
 
 #[tokio::test]
 async fn a_server_without_a_vote_is_named_with_the_reason() {
-    let masters = masters().await;
-    let redlock = on(&masters, &unique_prefix()).build().await.unwrap();
+    let masters = Masters::start(3).await;
+    let redlock = on(masters.urls(), &unique_prefix()).build().await.unwrap();
     redlock.lock("k").expire(secs(30)).run(async {}).await.unwrap();
     let events = capture();
     masters[0].restart_empty().await;
@@ -112,10 +99,10 @@ async fn a_server_without_a_vote_is_named_with_the_reason() {
 
 #[tokio::test]
 async fn the_roll_is_all_that_the_guard_leaves_and_it_ends_by_itself() {
-    let masters = masters().await;
-    let redlock = on(&masters, "lock:").build().await.unwrap();
+    let masters = Masters::start(3).await;
+    let redlock = on(masters.urls(), "lock:").build().await.unwrap();
     let mut run_ids = Vec::new();
-    for master in &masters {
+    for master in masters.iter() {
         run_ids.push(master.raw().info("run_id").await);
         assert_eq!(master.raw().keys("*").await, ["lock:nodes:fence"]);
         let life = master.raw().pttl("lock:nodes:fence").await.unwrap();
@@ -140,14 +127,10 @@ async fn the_roll_is_all_that_the_guard_leaves_and_it_ends_by_itself() {
 
 #[tokio::test]
 async fn a_server_that_keeps_every_write_votes_at_once() {
-    let mut masters = Vec::new();
-    for _ in 0..3 {
-        let server = Server::builder().append_only("always");
-        masters.push(server.start().await);
-    }
-    let redlock = on(&masters, &unique_prefix()).build().await.unwrap();
+    let masters = Masters::start_with(3, |server| server.append_only("always")).await;
+    let redlock = on(masters.urls(), &unique_prefix()).build().await.unwrap();
     redlock.lock("k").expire(secs(600)).run(async {}).await.unwrap();
-    for master in &masters {
+    for master in masters.iter() {
         master.kill9();
         master.start_again().await;
     }
@@ -158,10 +141,10 @@ async fn a_server_that_keeps_every_write_votes_at_once() {
 /// Each client lives for some milliseconds, as a job of cron does, and asks for the lock once.
 #[tokio::test]
 async fn clients_that_live_for_a_moment_get_the_votes_of_restarted_servers_back() {
-    let masters = masters().await;
+    let masters = Masters::start(3).await;
     let prefix = unique_prefix();
     let run = || async {
-        let redlock = on(&masters, &prefix).build().await.unwrap();
+        let redlock = on(masters.urls(), &prefix).build().await.unwrap();
         redlock.lock("k").expire(secs(2)).wait(Wait::Never).run(async {}).await
     };
     run().await.unwrap();
@@ -208,7 +191,8 @@ async fn a_promoted_replica_in_place_of_a_voter_makes_no_second_holder() {
         for second in [&resident, &stranger] {
             let request = second.lock("k").expire(secs(50)).wait(Wait::Never);
             let got = request.acquire().await;
-            assert_eq!(got.is_err(), is_guarded, "{got:?}");
+            assert!(got.is_err() || !is_guarded, "two holders at once: {got:?}");
+            assert!(got.is_ok() || is_guarded, "{got:?}");
             held.check().unwrap();
             if let Ok(guard) = got {
                 guard.release().await.unwrap();
@@ -221,7 +205,7 @@ async fn a_promoted_replica_in_place_of_a_voter_makes_no_second_holder() {
 /// renewals breaks, and meets the second server. When that one votes, no call may ask the first.
 #[tokio::test]
 async fn an_old_connection_to_a_server_that_another_one_replaced_gives_no_vote() {
-    let (masters, successor) = (masters().await, Server::start().await);
+    let (masters, successor) = (Masters::start(3).await, Server::start().await);
     let proxy = Proxy::start(&masters[0]);
     let (urls, prefix) = ([proxy.url(), masters[1].url(), masters[2].url()], unique_prefix());
     let redlock = Redlock::builder().urls(urls).prefix(&prefix).build().await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 
-use redlock::{LeaseState, LockError, Wait};
+use redlock::{LeaseState, LockError, LockRequest, Redlock, Wait};
 use tokio::task::JoinSet;
 
 use super::place::{KEY, Place};
@@ -65,7 +65,7 @@ pub async fn two_clients_exclude_each_other(place: &Place) {
         tasks.spawn(async move {
             for _ in 0..10 {
                 let guard = client.lock(KEY).wait(Wait::Forever).acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders at once");
                 let seen = counter.load(Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 counter.store(seen + 1, Ordering::SeqCst);
@@ -77,7 +77,7 @@ pub async fn two_clients_exclude_each_other(place: &Place) {
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }
-    assert_eq!(counter.load(Ordering::SeqCst), 80);
+    assert_eq!(counter.load(Ordering::SeqCst), 80, "two holders at once");
     assert!(place.is_free(KEY).await);
 }
 
@@ -99,12 +99,21 @@ pub async fn a_record_of_somebody_else_is_respected(place: &Place) {
     drop(client.lock(KEY).try_acquire().await.unwrap().expect("it is free now"));
 }
 
-/// However far it had come: the lock is free afterwards, and nobody is listed as its holder.
 pub async fn an_acquire_dropped_at_any_poll_leaves_nothing(place: &Place) {
+    dropped_at_any_poll_leaves_nothing(place, &[KEY], |client| client.lock(KEY)).await;
+}
+
+/// However far the acquisition of these keys has come: they are free afterwards, and nobody is
+/// listed as their holder.
+pub async fn dropped_at_any_poll_leaves_nothing(
+    place: &Place,
+    keys: &[&str],
+    request: impl Fn(&Redlock) -> LockRequest,
+) {
     let client = place.client().await;
     for polls in 0..12 {
         {
-            let mut acquire = pin!(client.lock(KEY).acquire());
+            let mut acquire = pin!(request(&client).acquire());
             for _ in 0..polls {
                 let mut cx = Context::from_waker(Waker::noop());
                 if acquire.as_mut().poll(&mut cx).is_ready() {
@@ -114,11 +123,13 @@ pub async fn an_acquire_dropped_at_any_poll_leaves_nothing(place: &Place) {
             }
         }
         assert_eq!(client.shutdown(secs(10)).await, 0);
-        let next = client.lock(KEY).acquire().await;
+        let next = client.lock_all(keys).acquire().await;
         drop(next.unwrap_or_else(|error| panic!("after {polls} polls: {error}")));
         assert_eq!(client.shutdown(secs(10)).await, 0);
         assert!(client.held().is_empty(), "after {polls} polls");
-        assert!(place.is_free(KEY).await, "after {polls} polls");
+        for key in keys {
+            assert!(place.is_free(key).await, "{key} after {polls} polls");
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! Readers, writers and permits.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redlock::{LockError, LostReason, Redlock, Released, Wait};
 use tokio::task::JoinSet;
 
+use super::acquire::dropped_at_any_poll_leaves_nothing;
 use super::place::{KEY, Place};
 use crate::support::{eventually, ms, secs, time_passes, within};
 
@@ -207,25 +206,7 @@ pub async fn a_permit_finds_its_key_with_readers(place: &Place) {
 }
 
 pub async fn a_read_dropped_at_any_poll_leaves_nothing(place: &Place) {
-    let client = place.client().await;
-    for polls in 0..12 {
-        {
-            let mut acquire = pin!(client.lock(KEY).read().acquire());
-            for _ in 0..polls {
-                let mut cx = Context::from_waker(Waker::noop());
-                if acquire.as_mut().poll(&mut cx).is_ready() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-        }
-        assert_eq!(client.shutdown(secs(10)).await, 0);
-        let next = client.lock(KEY).acquire().await;
-        drop(next.unwrap_or_else(|error| panic!("after {polls} polls: {error}")));
-        assert_eq!(client.shutdown(secs(10)).await, 0);
-        assert!(client.held().is_empty(), "after {polls} polls");
-        assert!(place.is_free(KEY).await, "after {polls} polls");
-    }
+    dropped_at_any_poll_leaves_nothing(place, &[KEY], |client| client.lock(KEY).read()).await;
 }
 
 pub async fn a_writer_becomes_a_reader_without_a_gap(place: &Place) {
@@ -298,7 +279,7 @@ pub async fn never_more_than_the_permits(place: &Place) {
             for _ in 0..6 {
                 let request = client.lock(KEY).permits(3).wait(Wait::Forever);
                 let guard = request.acquire().await.unwrap();
-                assert!(inside.fetch_add(1, Ordering::SeqCst) < 3, "more than three");
+                assert!(inside.fetch_add(1, Ordering::SeqCst) < 3, "more than three holders");
                 tokio::task::yield_now().await;
                 inside.fetch_sub(1, Ordering::SeqCst);
                 guard.release().await.unwrap();

@@ -1,10 +1,8 @@
 //! Several keys at once: all of them or none.
 
-use std::pin::pin;
-use std::task::{Context, Waker};
-
 use redlock::{Lease, LockError, LockRequest, LostReason, Released, Wait};
 
+use super::acquire::dropped_at_any_poll_leaves_nothing;
 use super::place::Place;
 use crate::clients::holder;
 use crate::support::{ms, secs};
@@ -121,25 +119,7 @@ pub async fn who_waits_for_one_of_several_keys_does_not_end_their_hold(place: &P
 }
 
 pub async fn an_acquire_of_several_keys_dropped_at_any_poll_leaves_nothing(place: &Place) {
-    let client = place.client().await;
-    for polls in 0..12 {
-        {
-            let mut acquire = pin!(client.lock_all(KEYS).acquire());
-            for _ in 0..polls {
-                let mut cx = Context::from_waker(Waker::noop());
-                if acquire.as_mut().poll(&mut cx).is_ready() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-        }
-        assert_eq!(client.shutdown(secs(10)).await, 0);
-        let next = client.lock_all(KEYS).acquire().await;
-        drop(next.unwrap_or_else(|error| panic!("after {polls} polls: {error}")));
-        assert_eq!(client.shutdown(secs(10)).await, 0);
-        assert!(client.held().is_empty(), "after {polls} polls");
-        assert!(all_are_free(place).await, "after {polls} polls");
-    }
+    dropped_at_any_poll_leaves_nothing(place, &KEYS, |client| client.lock_all(KEYS)).await;
 }
 
 pub async fn several_keys_are_re_entered(place: &Place) {
