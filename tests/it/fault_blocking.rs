@@ -116,7 +116,7 @@ async fn a_hold_ends_with_its_renewals_and_hands_over_by_a_release() {
     let longest = expire * 2 * 2 / 3 + expire.mul_f64(0.94);
     assert!(held_for < longest + secs(2), "{held_for:?}");
     let (entered, second) = second.await.unwrap();
-    assert!(steps.last() < entered, "two were in at once");
+    assert!(steps.last() < entered, "two holders at once");
     assert!(entered < begun + longest + NOISE);
     // Freed by the release of the stopped body, not by the end of the lease.
     let event = events.wait_for(NOISE, &key, "lock released").await;

@@ -125,7 +125,7 @@ async fn a_release_hands_nothing_to_waiters_of_another_lock() {
             eventually(secs(60), || async { raw.int(&["LLEN", queue]).await == 1 }).await;
             released.release().await.unwrap();
             let granted = tokio::time::timeout(ms(50), &mut waits).await;
-            assert!(granted.is_err(), "a second holder of {name}");
+            assert!(granted.is_err(), "two holders of {name}");
             held.check().unwrap();
             held.release().await.unwrap();
             waits.await.unwrap().unwrap().release().await.unwrap();

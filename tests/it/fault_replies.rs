@@ -241,7 +241,7 @@ async fn renewals_that_keep_failing_stop_the_body_while_the_key_still_stands() {
         // A renewal of which only the reply is lost is carried out; the holder cannot know.
         assert_eq!(reason, LostReason::Unreachable);
         let (entered, second) = rival.await.unwrap();
-        assert!(steps.last() < entered, "two were in at once");
+        assert!(steps.last() < entered, "two holders at once");
         assert!(second.fencing_token() > guard.fencing_token());
     })
     .await;

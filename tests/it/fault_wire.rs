@@ -243,7 +243,7 @@ async fn no_two_holders_whatever_breaks() {
                     let then = faults[(round + n) % faults.len()].clone();
                     proxy.when_nth(round % 3 + 1, command(&["EVALSHA"]), then);
                     let guard = redlock.lock("k").wait(LONG).acquire().await.unwrap();
-                    assert!(!inside.swap(true, Ordering::SeqCst), "two holders");
+                    assert!(!inside.swap(true, Ordering::SeqCst), "two holders at once");
                     time_passes(ms(2)).await;
                     inside.store(false, Ordering::SeqCst);
                     entries.fetch_add(1, Ordering::SeqCst);

@@ -103,7 +103,7 @@ async fn opposite_transfers_of_processes_that_are_killed_keep_the_sum() {
     for account in 0..ACCOUNTS {
         sum += raw.int(&["HGET", &accounts, &format!("acct-{account}")]).await;
     }
-    assert_eq!(sum, BALANCE * i64::try_from(ACCOUNTS).unwrap());
+    assert_eq!(sum, BALANCE * i64::try_from(ACCOUNTS).unwrap(), "two holders at once");
     // The lease of the last that was killed may still run.
     eventually(secs(10), || async {
         let locks = raw.keys(&format!("{prefix}acct-*")).await;
