@@ -15,7 +15,7 @@ use super::siblings;
 use super::world::{Waits, World};
 use crate::backoff;
 use crate::client::{LockRequest, Redlock};
-use crate::error::{LockError, NodeErrorKind};
+use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
 use crate::kind::Kind;
@@ -215,10 +215,12 @@ impl Client {
         let is_expected = match error {
             LockError::Lost { .. } if !is_calm || asked.is_limited => return,
             LockError::Timeout { .. } => asked.wait != Wait::Forever,
+            LockError::Unavailable { nodes, .. } if is_calm && asked.stall == 0 => {
+                was_split(&self.world, nodes)
+            }
             // Only the queue is denied, which nobody asked for.
             LockError::Unavailable { nodes, .. } => {
-                (!is_calm || asked.stall > 0)
-                    && nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
+                nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
             }
             LockError::ExpireTooShort { .. } => !is_calm || asked.stall > 0,
             _ => false,
@@ -271,6 +273,12 @@ impl Work {
             world.write(key, hold, self.delay, base);
         }
     }
+}
+
+/// Did callers leave the lock of several nodes to each other?
+pub(super) fn was_split(world: &World, nodes: &[NodeError]) -> bool {
+    let is_split = |node: &NodeError| node.kind() == NodeErrorKind::Refused;
+    world.plan.nodes.len() > 1 && nodes.iter().all(is_split)
 }
 
 /// Polls a call once and, where it waits then, not again before a stall is over.

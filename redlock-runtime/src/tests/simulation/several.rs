@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::client::was_split;
 use super::plan::{KEYS, millis};
 use super::world::World;
 use crate::client::Redlock;
@@ -78,10 +79,12 @@ impl SeveralClient {
             Ok(Err(LockError::Lost { .. })) if !world.plan.is_calm => {
                 world.state().witness.tally.lost += 1;
             }
-            Ok(Err(error)) if world.plan.is_calm || !error.is_unavailable() => {
+            Ok(Err(LockError::Unavailable { nodes, .. }))
+                if !world.plan.is_calm || was_split(&world, &nodes) => {}
+            Ok(Err(error)) => {
                 world.report(&format!("told, who wants several keys: {error}"));
             }
-            Ok(_) | Err(_) => {}
+            Ok(Ok(_)) | Err(_) => {}
         }
     }
 }
