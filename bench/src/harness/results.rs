@@ -8,6 +8,7 @@ use serde_json::json;
 use super::figures::Figures;
 use super::machine::Machine;
 use super::stats::Spread;
+use super::subjects::SUBJECTS;
 
 #[derive(Debug)]
 pub struct Results {
@@ -64,6 +65,20 @@ impl Results {
         self.scenarios.get(scenario)?.get(subject)
     }
 
+    /// Those of ours whose counter does not show what was counted: the lock had two holders.
+    pub fn wrong_sums(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (scenario, subjects) in &self.scenarios {
+            for (name, series) in subjects {
+                let is_ours = SUBJECTS.iter().any(|one| one.name == name && one.role.is_ours());
+                if is_ours && series.missing().is_some_and(|missing| missing > 0.0) {
+                    wrong.push(format!("{scenario}, {name}"));
+                }
+            }
+        }
+        wrong
+    }
+
     pub fn spread(&self, scenario: &str, subject: &str, figure: &str) -> Option<Spread> {
         self.series(scenario, subject)?.summary.get(figure).copied()
     }
@@ -93,6 +108,14 @@ struct Row<'a> {
 }
 
 impl Series {
+    /// How many increments did not arrive, or twice, in all rounds; `None`: nobody has counted.
+    pub fn missing(&self) -> Option<f64> {
+        let difference = |figures: &Figures| {
+            Some((figures.get("increments")? - figures.get("counter")?).abs())
+        };
+        self.rounds.iter().flatten().map(difference).reduce(|one, other| Some(one? + other?))?
+    }
+
     fn summarize(&mut self) {
         let measured: Vec<_> = self.rounds.iter().flatten().collect();
         for name in measured.iter().flat_map(|figures| figures.keys()) {
@@ -101,5 +124,30 @@ impl Series {
                 self.summary.insert(name.clone(), spread);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(rounds: &[Option<[f64; 2]>]) -> Series {
+        let figures = |[increments, counter]: [f64; 2]| {
+            let pair = [("increments", increments), ("counter", counter)];
+            pair.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        };
+        let rounds = rounds.iter().map(|round| round.map(figures)).collect();
+        Series { summary: Summary::new(), rounds }
+    }
+
+    #[test]
+    fn what_nobody_has_counted_is_not_exact() {
+        assert_eq!(series(&[Some([30.0, 30.0]), None, Some([9.0, 9.0])]).missing(), Some(0.0));
+        let wrong = series(&[Some([30.0, 29.0]), Some([9.0, 11.0])]).missing();
+        assert_eq!(wrong, Some(3.0), "one does not make up for the other");
+        assert_eq!(series(&[]).missing(), None);
+        assert_eq!(series(&[None]).missing(), None);
+        let silent = Series { summary: Summary::new(), rounds: vec![Some(Figures::new())] };
+        assert_eq!(silent.missing(), None);
     }
 }

@@ -56,7 +56,10 @@ async fn all(options: &Options) -> Result<(), Failure> {
         report::write(&results, &lab.root, &out)?;
     }
     eprintln!("bench: {} s, written to {}", begin.elapsed().as_secs(), out.display());
-    Ok(())
+    match &results.wrong_sums()[..] {
+        [] => Ok(()),
+        wrong => Err(format!("wrong sums: {}", wrong.join("; ")).into()),
+    }
 }
 
 async fn play(lab: &mut Lab, round: usize, results: &mut Results, begin: Instant) {

@@ -26,6 +26,14 @@ pub enum Role {
     Compile,
 }
 
+impl Role {
+    /// Is it this library that takes the locks?
+    pub fn is_ours(self) -> bool {
+        use Role::{Kind, Memory, Ours, Topology, Valkey, Variant};
+        matches!(self, Ours | Variant | Kind | Topology | Valkey | Memory)
+    }
+}
+
 /// How a worker process of a subject is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {

@@ -109,11 +109,7 @@ pub fn hot(results: &Results, scenario: &str) -> Table {
 
 /// Whether every increment arrived, in all rounds.
 pub fn sum(results: &Results, scenario: &str, subject: &str) -> Option<String> {
-    let series = results.series(scenario, subject)?;
-    let mut missing = 0.0;
-    for figures in series.rounds.iter().flatten() {
-        missing += (figures.get("increments")? - figures.get("counter")?).abs();
-    }
+    let missing = results.series(scenario, subject)?.missing()?;
     Some(if missing == 0.0 { "exact".to_owned() } else { format!("**{missing} wrong**") })
 }
 
