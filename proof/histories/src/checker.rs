@@ -14,7 +14,9 @@ use crate::log::{Event, Line, Moment};
 use crate::store::{Access, Verb};
 
 mod idle;
+mod late;
 mod passing;
+mod reasons;
 mod several;
 mod sharing;
 mod spans;
@@ -22,10 +24,14 @@ mod spans;
 mod tests;
 mod together;
 mod waits;
+mod ways;
 
 pub use idle::{Idle, check_idle, idle_times};
+pub use late::check_late;
 pub use passing::check_passing;
-pub use together::{check_ends, check_found, check_losses, check_together};
+pub use reasons::{check_failures, check_releases};
+pub use together::{check_ends, check_found, check_together};
+pub use ways::Ways;
 
 /// One tenure of a lock, as its holder saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +50,10 @@ pub struct Hold {
     pub over: Option<Moment>,
     /// Steps that began when the lease said that it was over.
     pub late_steps: usize,
-    /// The first of these steps.
+    /// The first of these steps, or of the looks that found a kept guard to be over.
     pub late_at: Option<Moment>,
+    /// The last step before these, or the begin of the call.
+    pub in_time_at: Moment,
     /// What a second look at what writers write has found, and when.
     pub wrong: Option<(Moment, String)>,
 }
@@ -78,7 +86,8 @@ pub enum Violation {
     Crowd { key: String, holders: Vec<String>, at: Moment },
     /// (b) A fencing token is not greater than one granted before its attempt began, or is shared.
     Order { key: String, earlier: (String, u64), later: (String, u64) },
-    /// (c) The body was polled again after a step that was late already.
+    /// (c) The body was polled after its deadline: twice, or by a process that had not been frozen
+    /// since the step before.
     Late { attempt: String, steps: usize },
     /// (d) The fenced resource accepted what it had to refuse, or lost an update.
     Fence { key: String, what: String },
@@ -99,8 +108,9 @@ pub enum Violation {
     Absent { attempt: String, what: String },
     /// (j) A call went on for longer than it was to wait.
     Endless { call: String, wait_ms: u64, waited_ms: u64 },
-    /// (k) A lease was lost, and nothing had happened that ends one early.
-    Lost { attempt: String },
+    /// (k) A call failed, or its release did not find the lock, and nothing had happened that makes
+    /// it so.
+    Baseless { attempt: String, what: String },
 }
 
 impl Violation {
@@ -116,7 +126,7 @@ impl Violation {
             Violation::Passed { .. } => 'h',
             Violation::Part { .. } | Violation::Absent { .. } => 'i',
             Violation::Endless { .. } => 'j',
-            Violation::Lost { .. } => 'k',
+            Violation::Baseless { .. } => 'k',
         }
     }
 }
@@ -160,7 +170,7 @@ impl fmt::Display for Violation {
             Violation::Endless { call, wait_ms, waited_ms } => {
                 write!(f, "{call} was to wait for {wait_ms} ms, and waited for {waited_ms}")
             }
-            Violation::Lost { attempt } => write!(f, "{attempt} lost its lease for no reason"),
+            Violation::Baseless { attempt, what } => write!(f, "{attempt}, for no reason: {what}"),
         }
     }
 }
@@ -172,6 +182,26 @@ struct Begun<'a> {
     kind: LockKind,
     at: Moment,
     is_downgrade: bool,
+}
+
+impl Begun<'_> {
+    fn granted(&self, attempt: &str, at: Moment, fencing: u64) -> Hold {
+        Hold {
+            attempt: attempt.to_owned(),
+            key: self.key.to_owned(),
+            kind: self.kind,
+            begun: self.at,
+            granted: at,
+            since: if self.is_downgrade { self.at } else { at },
+            fencing,
+            deadline: at,
+            over: None,
+            late_steps: 0,
+            late_at: None,
+            in_time_at: self.at,
+            wrong: None,
+        }
+    }
 }
 
 /// The holds that the logs of all processes tell of, in the order of their grants.
@@ -189,21 +219,7 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
                 begun.insert(attempt, Begun { key, kind, at: *at, is_downgrade: true });
             }
             Event::Granted { fencing } => {
-                let begun = begun[attempt.as_str()];
-                let hold = Hold {
-                    attempt: attempt.clone(),
-                    key: begun.key.to_owned(),
-                    kind: begun.kind,
-                    begun: begun.at,
-                    granted: *at,
-                    since: if begun.is_downgrade { begun.at } else { *at },
-                    fencing: *fencing,
-                    deadline: *at,
-                    over: None,
-                    late_steps: 0,
-                    late_at: None,
-                    wrong: None,
-                };
+                let hold = begun[attempt.as_str()].granted(attempt, *at, *fencing);
                 tenures.insert(attempt, hold);
             }
             Event::Step { deadline } => {
@@ -213,7 +229,13 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
                 if deadline.is_none() {
                     hold.late_steps += 1;
                     hold.late_at.get_or_insert(*at);
+                } else if hold.late_at.is_none() {
+                    hold.in_time_at = *at;
                 }
+            }
+            Event::Lapsed => {
+                let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before its end");
+                hold.late_at.get_or_insert(*at);
             }
             Event::View { wrong } => {
                 let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before a view");
@@ -228,6 +250,7 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
             | Event::Together { .. }
             | Event::Found { .. }
             | Event::Kept { .. }
+            | Event::Released { .. }
             | Event::Frozen
             | Event::Thawed
             | Event::Stalled
@@ -241,7 +264,7 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
     holds
 }
 
-/// All violations of (a), (b), (c) and (g).
+/// All violations of (a), (b) and (g).
 pub fn check_holds(holds: &[Hold]) -> Vec<Violation> {
     let mut keys: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     for hold in holds {
@@ -251,10 +274,6 @@ pub fn check_holds(holds: &[Hold]) -> Vec<Violation> {
     for (key, holds) in keys {
         sharing::overlaps(key, &holds, &mut found);
         disorder(key, &holds, &mut found);
-    }
-    // One step may have passed the check of the clock and then been frozen.
-    for hold in holds.iter().filter(|hold| hold.late_steps > 1) {
-        found.push(Violation::Late { attempt: hold.attempt.clone(), steps: hold.late_steps });
     }
     // Whose lease was over by then had no right to what it read.
     for hold in holds {

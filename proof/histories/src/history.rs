@@ -10,8 +10,9 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::arena::Arena;
 use crate::checker::{
-    Idle, Leftover, Violation, check_ends, check_found, check_holds, check_idle, check_kept,
-    check_leftovers, check_losses, check_passing, check_store, check_together, holds, idle_times,
+    Idle, Leftover, Violation, Ways, check_ends, check_failures, check_found, check_holds,
+    check_idle, check_kept, check_late, check_leftovers, check_passing, check_releases,
+    check_store, check_together, holds, idle_times,
 };
 use crate::fleet::{Fleet, Orders};
 use crate::inspector::Inspector;
@@ -42,9 +43,13 @@ pub struct Outcome {
     pub plan: Plan,
     pub attempts: usize,
     pub failed: BTreeMap<String, usize>,
+    /// What awaited releases found.
+    pub released: BTreeMap<String, usize>,
     pub holds: usize,
     /// How many of these were of several keys.
     pub groups: usize,
+    /// Late steps that may be no fault of the library.
+    pub forgiven: usize,
     pub faults: BTreeMap<Kind, usize>,
     pub totals: Totals,
     /// All that were found, and those of them that must not be under these faults.
@@ -55,7 +60,7 @@ pub struct Outcome {
 }
 
 /// How long keys were free while somebody waited.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Idleness {
     pub longest_ms: u64,
     /// How many such times were longer than 10 ms.
@@ -64,6 +69,8 @@ pub struct Idleness {
     /// By how much the machine was late at most when it woke the parent: what an idle time may owe
     /// to other work.
     pub late_ms: u64,
+    /// Where all are told.
+    pub ways: Ways,
 }
 
 impl Outcome {
@@ -73,8 +80,10 @@ impl Outcome {
             plan,
             attempts: 0,
             failed: BTreeMap::new(),
+            released: BTreeMap::new(),
             holds: 0,
             groups: 0,
+            forgiven: 0,
             faults: BTreeMap::new(),
             totals: Totals::default(),
             violations: Vec::new(),
@@ -177,6 +186,7 @@ impl Run {
 pub struct Verdict {
     holds: usize,
     groups: usize,
+    forgiven: usize,
     violations: Vec<Violation>,
     idle: Option<Idleness>,
 }
@@ -185,6 +195,8 @@ impl Verdict {
     pub fn of(plan: &Plan, lines: &[Line], accesses: &[Access], left: &[Leftover]) -> Verdict {
         let holds = holds(lines);
         let mut violations = check_holds(&holds);
+        let (late, forgiven) = check_late(lines, &holds);
+        violations.extend(late);
         violations.extend(check_store(accesses));
         violations.extend(check_kept(lines));
         violations.extend(check_leftovers(left));
@@ -199,19 +211,21 @@ impl Verdict {
             if let Some(queue_ms) = calm.queue_ms() {
                 violations.extend(check_passing(lines, &holds, queue_ms));
             }
+            violations.extend(check_failures(lines, &calm.reasons()));
             if calm.loses_nothing() {
-                violations.extend(check_losses(lines));
+                violations.extend(check_releases(lines));
             }
             Idleness {
                 longest_ms: idle.iter().map(Idle::lasts).max().unwrap_or(0) / 1_000_000,
                 noticeable: idle.iter().filter(|idle| idle.lasts() > 10_000_000).count(),
                 bound_ms,
                 late_ms: 0,
+                ways: if calm.is_told() { Ways::of(&idle, &holds) } else { Ways::default() },
             }
         });
         let calls: Vec<_> = holds.iter().filter(|hold| is_first(&hold.attempt)).collect();
         let groups = calls.iter().filter(|hold| call_of(&hold.attempt) != hold.attempt).count();
-        Verdict { holds: calls.len(), groups, violations, idle }
+        Verdict { holds: calls.len(), groups, forgiven, violations, idle }
     }
 }
 
@@ -232,7 +246,7 @@ fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String
         | Violation::Passed { .. }
         | Violation::Part { .. }
         | Violation::Endless { .. }
-        | Violation::Lost { .. } => true,
+        | Violation::Baseless { .. } => true,
     };
     let mut failures: Vec<_> =
         violations.iter().filter(is_promised).map(ToString::to_string).collect();
@@ -251,15 +265,30 @@ pub fn outcome(
 ) -> Outcome {
     let calls = |line: &&Line| matches!(line.event, Event::Begin { .. }) && is_first(&line.attempt);
     let attempts = lines.iter().filter(calls).count();
-    let mut failed = BTreeMap::new();
+    let (mut failed, mut released) = (BTreeMap::new(), BTreeMap::new());
     for line in lines.iter().filter(|line| is_first(&line.attempt)) {
-        if let Event::Failed { why } = &line.event {
-            *failed.entry(why.clone()).or_default() += 1;
+        match &line.event {
+            Event::Failed { why } => *failed.entry(why.clone()).or_default() += 1,
+            Event::Released { found } => *released.entry(found.clone()).or_default() += 1,
+            _ => {}
         }
     }
-    let Verdict { holds, groups, violations, idle } = verdict;
+    let Verdict { holds, groups, forgiven, violations, idle } = verdict;
     let failures = failures(&plan, &violations, totals);
-    Outcome { plan, attempts, failed, holds, groups, faults, totals, violations, failures, idle }
+    Outcome {
+        plan,
+        attempts,
+        failed,
+        released,
+        holds,
+        groups,
+        forgiven,
+        faults,
+        totals,
+        violations,
+        failures,
+        idle,
+    }
 }
 
 /// The lock keys that stand although nobody works any more. A few may be on their way out; those
@@ -282,14 +311,26 @@ pub async fn leftovers(arena: &Arena, lock_keys: &[String], longest_ms: u64) -> 
     }
 }
 
+/// Milliseconds to the end of the last lease of readers or permits. Their key may last longer: for
+/// a minute it shows who has not claimed what was handed over.
+const LAST_LEASE: &str = "local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
+    local now = redis.call('TIME')
+    return last and math.ceil(last / 1000 - now[1] * 1000 - now[2] / 1000) or 0";
+
 async fn left_on(server: &Server, lock_keys: &[String], longest_ms: u64) -> Vec<Leftover> {
     let raw = server.raw();
     let mut left = Vec::new();
     for key in raw.keys("*").await {
-        // The leases of readers and of permits end with their marker.
-        let is_lock = lock_keys.contains(&key) || key.ends_with(":holders");
+        let is_group = !lock_keys.contains(&key) && key.ends_with(":holders");
         match u64::try_from(raw.int(&["PTTL", &key]).await) {
-            Ok(ms) if is_lock => left.push(Leftover { key, left_ms: Some(ms), longest_ms }),
+            Ok(_) if is_group => {
+                let ms = raw.int(&["EVAL", LAST_LEASE, "1", &key]).await;
+                let ms = u64::try_from(ms).ok().filter(|ms| *ms > 0);
+                left.extend(ms.map(|ms| Leftover { key, left_ms: Some(ms), longest_ms }));
+            }
+            Ok(ms) if lock_keys.contains(&key) => {
+                left.push(Leftover { key, left_ms: Some(ms), longest_ms });
+            }
             // What is no lock stays for as long as the protocol says, but not for ever.
             Ok(_) => {}
             Err(_) if raw.int(&["EXISTS", &key]).await == 0 => {}

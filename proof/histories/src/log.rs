@@ -52,6 +52,8 @@ pub enum Event {
     Granted { fencing: u64 },
     /// The body is polled. The deadline is what the lease says; `None`: it says that it is over.
     Step { deadline: Option<Moment> },
+    /// There is no body: a guard is kept, and its lease says that it is over.
+    Lapsed,
     /// On the servers, a key was looked for when the body had begun. What is wrong, if anything.
     Found { wrong: Option<String> },
     /// The body has read what writers write a second time. What is wrong with it, if anything.
@@ -60,6 +62,8 @@ pub enum Event {
     Over,
     /// The call ended without a body that is done.
     Failed { why: String },
+    /// The release that follows the body was answered; what it found, or why it failed.
+    Released { found: String },
     /// From here on the caller does not poll its call.
     Stalled,
     /// The caller polls its call again.
@@ -87,10 +91,12 @@ impl fmt::Display for Line {
             Event::Downgrade { from } => write!(f, "downgrade {from}"),
             Event::Granted { fencing } => write!(f, "granted {fencing}"),
             Event::Step { deadline } => write!(f, "step {}", deadline.unwrap_or(0)),
+            Event::Lapsed => write!(f, "lapsed -"),
             Event::Found { wrong } => write!(f, "found {}", wrong.as_deref().unwrap_or("-")),
             Event::View { wrong } => write!(f, "view {}", wrong.as_deref().unwrap_or("-")),
             Event::Over => write!(f, "over -"),
             Event::Failed { why } => write!(f, "failed {why}"),
+            Event::Released { found } => write!(f, "released {found}"),
             Event::Stalled => write!(f, "stalled -"),
             Event::Resumed => write!(f, "resumed -"),
             Event::Kept { locks } => write!(f, "kept {locks}"),
@@ -126,10 +132,12 @@ impl FromStr for Line {
             "downgrade" => Event::Downgrade { from: rest.to_owned() },
             "granted" => Event::Granted { fencing: number(rest)? },
             "step" => Event::Step { deadline: Some(number(rest)?).filter(|&at| at > 0) },
+            "lapsed" => Event::Lapsed,
             "found" => Event::Found { wrong: wrong(rest) },
             "view" => Event::View { wrong: wrong(rest) },
             "over" => Event::Over,
             "failed" => Event::Failed { why: rest.to_owned() },
+            "released" => Event::Released { found: rest.to_owned() },
             "stalled" => Event::Stalled,
             "resumed" => Event::Resumed,
             "kept" => Event::Kept { locks: rest.parse().map_err(|_| bad())? },

@@ -16,6 +16,8 @@ pub async fn run(total: u64, topology: Topology, seed: u64, precautions: Precaut
     let size = Size { workers: 3, tasks: 1, keys: 1, length_ms: WAVE_MS };
     let mut plan = Plan::wave(seed, topology, WAVE_MS, precautions);
     let run = Run::start(&plan, size, now() + HOUR_NS, total / WORKERS).await;
+    // Each wave is noted when it is over.
+    plan.faults.clear();
     let mut faults = BTreeMap::new();
     for wave in seed.. {
         let next = Plan::wave(wave, topology, WAVE_MS, precautions);

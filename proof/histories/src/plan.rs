@@ -133,7 +133,7 @@ impl Plan {
     /// A history without faults.
     pub fn calm(calm: Calm) -> Plan {
         let (seed, topology) = (calm.seed, calm.topology);
-        let precautions = Precautions { guard: Guard::Off, min_replicas: 0 };
+        let precautions = Precautions { guard: Guard::On, min_replicas: 0 };
         Plan { seed, topology, precautions, faults: Vec::new(), calm: Some(calm) }
     }
 

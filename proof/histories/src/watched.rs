@@ -1,13 +1,15 @@
-//! A body that writes down every step it takes and its end, whatever ends it.
+//! A body that writes down every step it takes and its end, whatever ends it; and the release that
+//! follows it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use redlock::Lease;
+use redlock::{Lease, LockGuard};
 
 use crate::log::{Event, Log, Moment, nanos, now};
 use crate::wanted::Wanted;
+use crate::worker::word;
 
 /// Polls `body`, which runs under a lease, and logs for one call.
 pub struct Watched<'a, F> {
@@ -63,4 +65,13 @@ impl<F> Drop for Watched<'_, F> {
             self.wanted.log(self.log, now(), &Event::Over);
         }
     }
+}
+
+/// Lets go, and writes down what that found.
+pub async fn release(guard: LockGuard, log: &Log, wanted: &Wanted) {
+    let found = match guard.release().await {
+        Ok(found) => format!("{found:?}"),
+        Err(error) => word(&error),
+    };
+    wanted.log(log, now(), &Event::Released { found });
 }

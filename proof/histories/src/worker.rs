@@ -16,7 +16,7 @@ use crate::log::{Event, Log, millis, now};
 use crate::resource::{self, Resource};
 use crate::topology::Topology;
 use crate::wanted::Wanted;
-use crate::watched::Watched;
+use crate::watched::{Watched, release};
 
 /// The leases that workers ask for, in milliseconds.
 const EXPIRES: [u64; 4] = [300, 400, 600, 1_000];
@@ -229,13 +229,11 @@ impl Call {
             Form::Guard => {
                 let guard = self.stalled(self.request(self.kind).acquire()).await?;
                 let applied = guard.protect(self.watched()).await?;
-                let guard = if self.downgrades && self.kind == LockKind::Exclusive {
-                    self.downgraded(guard).await?
+                if self.downgrades && self.kind == LockKind::Exclusive {
+                    self.downgraded(guard).await?;
                 } else {
-                    guard
-                };
-                // What it finds is told by the history.
-                let _ = guard.release().await;
+                    release(guard, &self.worker.log, &self.wanted).await;
+                }
                 Ok(applied)
             }
         }
@@ -252,14 +250,15 @@ impl Call {
         kind.ask(request.max_renew(self.max_renew.unwrap_or(u32::MAX)))
     }
 
-    /// Goes on as a reader, which is an attempt of its own in the log.
-    async fn downgraded(&self, guard: LockGuard) -> Result<LockGuard, LockError> {
+    /// Goes on as a reader, which is an attempt of its own in the log, and lets go.
+    async fn downgraded(&self, guard: LockGuard) -> Result<(), LockError> {
         let (log, from) = (&self.worker.log, self.wanted.call().to_owned());
         let reader = self.wanted.then();
         reader.log(log, now(), &Event::Downgrade { from });
         let guard = guard.downgrade().await?;
         guard.protect(Watched::new(log, &reader, self.expire, self.look(&reader))).await?;
-        Ok(guard)
+        release(guard, log, &reader).await;
+        Ok(())
     }
 
     /// Polls once and, where that is not enough, not again before a stall is over.

@@ -13,7 +13,7 @@ use super::{Scene, log_uniform};
 use crate::lock_kind::LockKind;
 use crate::log::{Event, millis, nanos, now};
 use crate::wanted::Wanted;
-use crate::watched::Watched;
+use crate::watched::{Watched, release};
 use crate::worker::word;
 
 /// Bodies and guards write down their deadline so often: a renewal is seen soon.
@@ -158,11 +158,11 @@ impl Caller {
         log.write(attempt, now(), Event::Granted { fencing: guard.fencing_token().into() });
         loop {
             let (at, remaining) = (now(), guard.remaining());
-            let deadline = (!remaining.is_zero()).then_some(at + nanos(remaining));
-            log.write(attempt, at, Event::Step { deadline });
-            if deadline.is_none() {
+            if remaining.is_zero() {
+                log.write(attempt, at, Event::Lapsed);
                 break;
             }
+            log.write(attempt, at, Event::Step { deadline: Some(at + nanos(remaining)) });
             time_passes(TICK).await;
         }
         time_passes(ms(self.rng.u64(1_000..1_500))).await;
@@ -208,17 +208,15 @@ async fn hold(
     guard: LockGuard,
 ) -> Result<(), LockError> {
     guard.protect(watched(load, terms, wanted)).await?;
-    let guard = if terms.downgrades && terms.kind == LockKind::Exclusive {
+    if terms.downgrades && terms.kind == LockKind::Exclusive {
         let reader = wanted.then();
         reader.log(&load.log, now(), &Event::Downgrade { from: wanted.call().to_owned() });
         let guard = guard.downgrade().await?;
         guard.protect(watched(load, terms, &reader)).await?;
-        guard
+        release(guard, &load.log, &reader).await;
     } else {
-        guard
-    };
-    // What it finds is told by the history.
-    let _ = guard.release().await;
+        release(guard, &load.log, wanted).await;
+    }
     Ok(())
 }
 

@@ -57,9 +57,8 @@ impl Load {
                 Door::Url => topology.builder(urls.iter().copied()),
                 Door::Pool => pools(topology, &urls),
             };
-            let builder = builder.client_name(&process);
-            let builder = if topology.is_quorum() { builder.restart_guard(false) } else { builder };
-            clients.push(builder.build().await.expect("the options are good"));
+            let client = builder.client_name(&process).build().await;
+            clients.push(client.expect("the options are good"));
         }
         let log = Log::open(args.get(3).as_ref());
         Load { calm, clients, log, process, until: args.parse(5) }

@@ -1,13 +1,14 @@
 //! Logs made by hand, one for each way in which a history can be wrong.
 
 use super::{
-    Leftover, Violation, check_holds, check_idle, check_kept, check_leftovers, check_store, holds,
-    idle_times,
+    Leftover, Violation, Ways, check_holds, check_idle, check_kept, check_leftovers, check_store,
+    holds, idle_times,
 };
 use crate::log::{Line, parse};
 use crate::store::{Access, Verb};
 
 mod kinds;
+mod reasons;
 mod together;
 
 /// Attempts by moments in microseconds, logs of several processes one after the other.
@@ -87,15 +88,6 @@ fn a_token_must_exceed_those_granted_before_its_attempt() {
 }
 
 #[test]
-fn one_step_may_be_late_and_two_may_not() {
-    let late = FINE.replace("a/1 60 over", "a/1 130 step 0\na/1 130 over");
-    let late = late.replace("b/1 60", "b/1 150").replace("b/1 70", "b/1 160");
-    assert_eq!(classes(&late.replace("99000", "199000")), "");
-    let twice = late.replace("a/1 130 over", "a/1 131 step 0\na/1 131 over");
-    assert_eq!(classes(&twice.replace("99000", "199000")), "c");
-}
-
-#[test]
 fn a_line_that_was_cut_by_a_kill_is_ignored() {
     assert_eq!(parse("a/1 10 begin k\na/1 20 gran").len(), 1);
     assert_eq!(parse("a/1 10 beg"), []);
@@ -161,6 +153,23 @@ fn a_key_is_idle_while_it_is_free_and_somebody_waits() {
     assert_eq!(idle(&other_key), "k w0.0.1/1 10-20, q w1.0.1/1 15-65");
     let at_once = SERVED.replace("w1.0.1/1 65", "w1.0.1/1 60");
     assert_eq!(idle(&at_once), "k w0.0.1/1 10-20");
+}
+
+#[test]
+fn a_hand_over_leads_from_a_body_to_one_of_another_process() {
+    let lengths = |log: &str| {
+        let lines = lines(log);
+        let holds = holds(&lines);
+        let Ways { hand_overs, calls } = Ways::of(&idle_times(&lines, &holds), &holds);
+        (hand_overs, calls)
+    };
+    let first = vec![10_000];
+    assert_eq!(lengths(SERVED), (vec![5_000], first.clone()), "the first one took what was free");
+    assert_eq!(lengths(&SERVED.replace("w1.0.1", "w0.0.2")), (vec![], first.clone()), "within one");
+    let later = lengths(&SERVED.replace("w1.0.1/1 15 begin", "w1.0.1/1 61 begin"));
+    assert_eq!(later, (vec![], vec![10_000, 4_000]), "it was free");
+    let lapsed = SERVED.replace("w0.0.1/1 60 over", "w0.0.1/1 60 lapsed -\nw0.0.1/1 70 over");
+    assert_eq!(lengths(&lapsed).0, [], "nobody let go");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::spans::Spans;
+use super::waits::away;
 use super::{Hold, Violation};
 use crate::log::{Event, Line, Moment};
 use crate::wanted::call_of;
@@ -120,30 +121,4 @@ fn ends(lines: &[Line]) -> HashMap<&str, Moment> {
         }
     }
     ends
-}
-
-/// When calls were not polled, and processes frozen; what does not come to an end goes on.
-fn away(lines: &[Line]) -> HashMap<&str, Spans> {
-    let mut changes: HashMap<&str, Vec<(Moment, bool)>> = HashMap::new();
-    for Line { attempt, at, event } in lines {
-        let begins = match event {
-            Event::Stalled | Event::Frozen => true,
-            Event::Resumed | Event::Thawed => false,
-            _ => continue,
-        };
-        changes.entry(call_of(attempt)).or_default().push((*at, begins));
-    }
-    let spans = |mut changes: Vec<(Moment, bool)>| {
-        changes.sort_unstable();
-        let next = changes.iter().skip(1).map(|change| change.0).chain([Moment::MAX]);
-        Spans::new(changes.iter().zip(next).filter(|(from, _)| from.1).map(|(a, b)| (a.0, b)))
-    };
-    changes.into_iter().map(|(who, changes)| (who, spans(changes))).collect()
-}
-
-/// All violations of (k): nothing has happened that could end a lease early.
-pub fn check_losses(lines: &[Line]) -> Vec<Violation> {
-    let is_lost = |line: &&Line| line.event == Event::Failed { why: "Lost".to_owned() };
-    let lost = lines.iter().filter(is_lost);
-    lost.map(|line| Violation::Lost { attempt: line.attempt.clone() }).collect()
 }

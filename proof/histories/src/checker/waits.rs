@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::spans::Spans;
 use crate::lock_kind::LockKind;
 use crate::log::{Event, Line, Moment};
+use crate::wanted::call_of;
 
 /// One time in which an attempt waits for a key.
 #[derive(Debug)]
@@ -55,6 +57,8 @@ pub fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
             | Event::Found { .. }
             | Event::View { .. }
             | Event::Step { .. }
+            | Event::Lapsed
+            | Event::Released { .. }
             | Event::Over
             | Event::Kept { .. }
             | Event::Frozen
@@ -69,4 +73,23 @@ pub fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
     }
     waits.retain(|wait| wait.from < wait.until);
     waits
+}
+
+/// When calls were not polled, and processes frozen; what does not come to an end goes on.
+pub fn away(lines: &[Line]) -> HashMap<&str, Spans> {
+    let mut changes: HashMap<&str, Vec<(Moment, bool)>> = HashMap::new();
+    for Line { attempt, at, event } in lines {
+        let begins = match event {
+            Event::Stalled | Event::Frozen => true,
+            Event::Resumed | Event::Thawed => false,
+            _ => continue,
+        };
+        changes.entry(call_of(attempt)).or_default().push((*at, begins));
+    }
+    let spans = |mut changes: Vec<(Moment, bool)>| {
+        changes.sort_unstable();
+        let next = changes.iter().skip(1).map(|change| change.0).chain([Moment::MAX]);
+        Spans::new(changes.iter().zip(next).filter(|(from, _)| from.1).map(|(a, b)| (a.0, b)))
+    };
+    changes.into_iter().map(|(who, changes)| (who, spans(changes))).collect()
 }

@@ -1,7 +1,7 @@
 //! Logs of calls for several keys.
 
 use super::{classes, idle, lines};
-use crate::checker::{check_ends, check_found, check_losses, check_together, holds, idle_times};
+use crate::checker::{check_ends, check_found, check_together, holds, idle_times};
 use crate::log::parse;
 
 /// A call for two keys between plain ones of each.
@@ -178,12 +178,4 @@ fn a_call_ends_with_its_wait() {
     assert_eq!(endless(&format!("{frozen}\n{stalled}"), 171), "", "20 ms by both");
     assert_eq!(endless(&format!("{frozen}\n{stalled}"), 172), late);
     assert_eq!(endless("w0.0 50000000 frozen -", 900), "", "it was killed then");
-}
-
-#[test]
-fn a_lease_that_is_lost_for_no_reason_is_told() {
-    assert!(check_losses(&lines(&GROUP.replace("60 over -", "60 failed Timeout"))).is_empty());
-    let found = check_losses(&lines(&format!("{GROUP}w0.0.1/1&1 61 failed Lost")));
-    let [found] = &found[..] else { panic!("it was not found") };
-    assert_eq!(found.to_string(), "(k) w0.0.1/1&1 lost its lease for no reason");
 }
