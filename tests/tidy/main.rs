@@ -8,6 +8,7 @@ mod examples;
 mod forbidden;
 mod lexer;
 mod links;
+mod mirrors;
 mod names;
 mod planted;
 mod shape;

@@ -11,8 +11,8 @@ const THREADS: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// Every state that can be reached was visited, and none breaks a property.
-    Holds,
+    /// Every state that can be reached was visited, so many, and none breaks a property.
+    Holds(usize),
     /// A negative control: the checker must find how the bug that was planted breaks this property.
     Violates(&'static str),
 }
@@ -64,8 +64,9 @@ struct Counterexample {
 }
 
 impl Case {
-    pub(crate) fn holds<M: Proof>(variant: &'static str, model: M) -> Self {
-        Self::new(variant, Expected::Holds, model)
+    /// `states`: how many the model has. Another number means that it has changed: was that meant?
+    pub(crate) fn holds<M: Proof>(variant: &'static str, states: usize, model: M) -> Self {
+        Self::new(variant, Expected::Holds(states), model)
     }
 
     pub(crate) fn violates<M: Proof>(
@@ -89,7 +90,9 @@ impl Case {
 impl Found {
     pub(crate) fn is(&self, expected: Expected) -> bool {
         match expected {
-            Expected::Holds => self.counterexample.is_none() && self.unreached.is_none(),
+            Expected::Holds(states) => {
+                self.counterexample.is_none() && self.unreached.is_none() && self.unique == states
+            }
             Expected::Violates(property) => {
                 self.counterexample.as_ref().is_some_and(|found| found.property == property)
             }
@@ -119,7 +122,7 @@ impl Display for Found {
 impl Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Holds => "holds",
+            Self::Holds(_) => "holds",
             Self::Violates(_) => "violated",
         })
     }
@@ -129,7 +132,7 @@ impl Display for Expected {
 /// and the same in each run; what holds is explored by all cores.
 fn explore<M: Proof>(model: M, expected: Expected) -> Found {
     let (threads, until) = match expected {
-        Expected::Holds => (THREADS, HasDiscoveries::AnyFailures),
+        Expected::Holds(_) => (THREADS, HasDiscoveries::AnyFailures),
         Expected::Violates(property) => (1, HasDiscoveries::AnyOf([property].into())),
     };
     let began = Instant::now();
@@ -138,7 +141,7 @@ fn explore<M: Proof>(model: M, expected: Expected) -> Found {
     let mut broken = checker.discoveries();
     let wanted = match expected {
         Expected::Violates(property) => broken.remove_entry(property),
-        Expected::Holds => broken.into_iter().next(),
+        Expected::Holds(_) => broken.into_iter().next(),
     };
     drop(checker);
     let counterexample = wanted.map(|(property, path)| {

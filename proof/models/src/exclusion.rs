@@ -54,7 +54,7 @@ pub(crate) struct Exclusion<const N: usize, const A: usize> {
 pub(crate) enum Restarts {
     Never,
     /// Any node may come back empty at any time, and has no vote for so many ticks then
-    /// (`backend/quorum/guard.rs`): as long as the longest lease that it may have forgotten.
+    /// (`quorum/restart_guard.rs`): as long as the longest lease that it may have forgotten.
     Guarded {
         quarantine: u8,
     },
@@ -67,7 +67,7 @@ pub(crate) enum Action {
     Ask {
         owner: usize,
     },
-    /// Its acquire lands (`scripts/acquire.lua`).
+    /// Its acquire lands (`exclusive/acquire.lua`).
     Grant {
         node: usize,
         owner: usize,
@@ -81,7 +81,7 @@ pub(crate) enum Action {
     AskAgain {
         owner: usize,
     },
-    /// A renewal lands (`scripts/renew.lua`); one may land again and again, and late.
+    /// A renewal lands (`exclusive/renew.lua`); one may land again and again, and late.
     Renew {
         node: usize,
         owner: usize,
@@ -100,7 +100,7 @@ pub(crate) enum Action {
     LetGo {
         owner: usize,
     },
-    /// A release lands (`scripts/release.lua`); one may land again and again, and late.
+    /// A release lands (`exclusive/release.lua`); one may land again and again, and late.
     Release {
         node: usize,
         owner: usize,
@@ -279,7 +279,7 @@ impl<const N: usize, const A: usize> Proof for Exclusion<N, A> {
     }
 
     fn goals(&self) -> Vec<Goal<State<N, A>>> {
-        vec![
+        let mut all: Vec<Goal<State<N, A>>> = vec![
             ("a holder that was confirmed has every node", |state| {
                 let has = |owner: usize| state.nodes.iter().all(|node| node.is_of(owner));
                 (0..A).any(|owner| state.owners[owner].is_renewed() && has(owner))
@@ -289,6 +289,36 @@ impl<const N: usize, const A: usize> Proof for Exclusion<N, A> {
                 let is_held = state.owners.iter().any(Owner::is_holding);
                 is_held && state.owners.iter().any(is_left)
             }),
-        ]
+        ];
+        if self.restarts != Restarts::Never {
+            all.push((
+                "a node has no vote while somebody holds and another one asks",
+                without_vote,
+            ));
+            all.push(("a holder has fewer nodes than a quorum, which have forgotten", forgotten));
+        }
+        if self.wins_back {
+            all.push(("a node that had forgotten has the key of its holder again", won_back));
+        }
+        all
     }
+}
+
+fn without_vote<const N: usize, const A: usize>(state: &State<N, A>) -> bool {
+    let has = |phase: Phase| state.owners.iter().any(|owner| owner.phase == phase);
+    let is_out = state.nodes.iter().any(|node| node.quarantine > 0);
+    is_out && has(Phase::Holding) && has(Phase::Asking)
+}
+
+fn forgotten<const N: usize, const A: usize>(state: &State<N, A>) -> bool {
+    let is_free = |node: &&Node<A>| node.owner.is_none() && node.quarantine > 0;
+    let is_held = state.owners.iter().any(Owner::is_holding);
+    is_held && 2 * state.nodes.iter().filter(is_free).count() > N
+}
+
+fn won_back<const N: usize, const A: usize>(state: &State<N, A>) -> bool {
+    let holds = |owner: usize| state.owners[owner].is_renewed();
+    let is_back =
+        |node: &Node<A>| node.quarantine > 0 && (0..A).any(|at| node.is_of(at) && holds(at));
+    state.nodes.iter().any(is_back)
 }

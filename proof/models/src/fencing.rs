@@ -23,10 +23,10 @@ pub(crate) enum Numbers {
     SumOfCounts,
     /// One above the highest counter that was read, written back to all that granted.
     MaxPlusOne,
-    /// `scripts/acquire.lua` and `Quorum::agree` (`backend/quorum/backend.rs`): each node grants
+    /// `exclusive/acquire.lua` and `Quorum::agree` (`backend/quorum/backend.rs`): each node grants
     /// `max(last + 1, its clock)`, the highest grant is written back to those that granted less.
     /// At each grant the clock of the node says anything from 0 to `clock`: that covers clocks
-    /// that are apart, jump, and go backwards.
+    /// that are apart, jump, and go backwards. Up to 1 all of them are behind the counters.
     AsBuilt { clock: u8 },
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Numbers {
 pub(crate) struct Fencing<const N: usize, const A: usize> {
     pub(crate) numbers: Numbers,
     pub(crate) quorum: usize,
-    /// Is the number written only where the lock is still the attempt's (`scripts/raise.lua`)?
+    /// Is the number written only where the lock is still the attempt's (`exclusive/raise.lua`)?
     pub(crate) checks_owner: bool,
     /// How often a node may lose all its data.
     pub(crate) losses: u8,
@@ -310,13 +310,45 @@ impl<const N: usize, const A: usize> Proof for Fencing<N, A> {
     }
 
     fn goals(&self) -> Vec<Goal<State<N, A>>> {
-        vec![
+        let mut all: Vec<Goal<State<N, A>>> = vec![
             ("all attempts are granted", |state| state.granted().count() == A),
             ("a lock is granted after another", |state| {
                 state.granted().any(|attempt| attempt.floor > 0)
             }),
-        ]
+        ];
+        if self.losses > 0 {
+            all.push((
+                "nodes have forgotten as often as they may, and a later lock is granted",
+                late,
+            ));
+        }
+        if self.win_backs > 0 {
+            all.push(("nodes were won back, and a later lock is granted", won_back));
+        }
+        if matches!(self.numbers, Numbers::AsBuilt { clock } if clock > 1) {
+            all.push(("a fencing token is that of a clock", of_clock));
+        }
+        all
     }
+}
+
+fn is_later<const N: usize, const A: usize>(state: &State<N, A>) -> bool {
+    state.granted().any(|attempt| attempt.floor > 0)
+}
+
+fn late<const N: usize, const A: usize>(state: &State<N, A>) -> bool {
+    state.losses == 0 && is_later(state)
+}
+
+fn won_back<const N: usize, const A: usize>(state: &State<N, A>) -> bool {
+    state.win_backs == 0 && is_later(state)
+}
+
+/// Counting alone gives the first attempt 1.
+fn of_clock<const N: usize, const A: usize>(state: &State<N, A>) -> bool {
+    let first = |attempt: &Attempt| attempt.phase == Phase::Granted && attempt.floor == 0;
+    let is_alone = state.attempts[1..].iter().all(|attempt| attempt.phase == Phase::Idle);
+    is_alone && state.attempts.first().is_some_and(|one| first(one) && one.fencing_token > 1)
 }
 
 /// Attempts are few.

@@ -65,7 +65,7 @@ pub(crate) enum Action {
     Tick,
     /// The acquire lands.
     Grant,
-    /// Its answer is read (`Attempts::take`).
+    /// Its answer is read (`grant::grant`).
     Take,
     /// With the bug: the scheduler is told at last.
     Register,
@@ -83,9 +83,9 @@ pub(crate) enum Action {
     Look,
     /// The task of a renewal reads the clock and sends (`Scheduler::renew`).
     Send,
-    /// The scheduler dies (`Care`).
+    /// The scheduler dies (`DriverGuard::drop`).
     Die,
-    /// A renewal lands (`scripts/renew.lua`).
+    /// A renewal lands (`exclusive/renew.lua`).
     Renew {
         heard: bool,
     },
@@ -93,7 +93,7 @@ pub(crate) enum Action {
     Settle,
     /// Its answer does not come in time (`Hold::doubt`).
     Doubt,
-    /// The release lands (`scripts/release.lua`).
+    /// The release lands (`exclusive/release.lua`).
     Release {
         heard: bool,
     },
@@ -233,6 +233,15 @@ impl Proof for Process {
             }),
             ("a renewal may land after the release was answered", |state| {
                 state.may_renew && state.release == Release::Answered && state.key == Key::Others
+            }),
+            ("the scheduler is dead while a body runs under a lease", |state| {
+                state.task == Task::Running && state.look.is_none() && state.hold.left > 1
+            }),
+            ("the longest hold is over before the lease", |state| {
+                state.task == Task::Running && state.hold.longest_left == 0 && state.hold.left > 1
+            }),
+            ("the key was deleted by hand while a body runs", |state| {
+                state.task == Task::Running && state.is_robbed && !state.hold.ended
             }),
         ]
     }

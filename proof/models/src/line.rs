@@ -13,6 +13,7 @@ use crate::few::Few;
 
 mod canonical;
 mod fair;
+mod goals;
 mod messages;
 mod process;
 mod server;
@@ -343,34 +344,32 @@ impl<const P: usize> Proof for Line<P> {
     }
 
     fn goals(&self) -> Vec<Goal<State<P>>> {
-        let is_lost = ("a body goes on without a lease while somebody else holds", lost as _);
-        let is_late = ("a call comes late, and somebody else has the lock", late as _);
-        let is_back = ("a tenure moves on, and comes back to its process", back as _);
-        let mut all = vec![is_lost];
+        let mut all: Vec<Goal<State<P>>> =
+            vec![("a body goes on without a lease while somebody else holds", goals::lost)];
         if self.owners > 2 {
-            all.push(is_late);
+            all.push(("a call comes late, and somebody else has the lock", goals::late));
         }
         if self.callers > 1 && self.owners > 2 {
-            all.push(is_back);
+            all.push(("a tenure moves on, and comes back to its process", goals::back));
+        }
+        if self.crashes > 0 {
+            all.push((
+                "a dead process has the lock, and another one waits in line",
+                goals::behind_dead,
+            ));
+        }
+        if self.cuts > 0 {
+            all.push(("a process that does not listen is handed the lock", goals::unheard));
+        }
+        if self.doubts > 0 {
+            all.push((
+                "replies that did not come, or waits that ended, and a later hold",
+                goals::doubted,
+            ));
+        }
+        if self.has_untold {
+            all.push(("one that cannot be told waits for a lock that is free", goals::untold));
         }
         all
     }
-}
-
-fn lost<const P: usize>(state: &State<P>) -> bool {
-    let is_lost = |process: &Process| matches!(process.phase, Phase::Holding { left: 0, .. });
-    state.processes.iter().any(is_lost) && state.processes.iter().any(Process::relies)
-}
-
-fn late<const P: usize>(state: &State<P>) -> bool {
-    let is_claiming = |process: &Process| matches!(process.phase, Phase::Claiming { .. });
-    state.processes.iter().any(is_claiming) && state.processes.iter().any(Process::relies)
-}
-
-fn back<const P: usize>(state: &State<P>) -> bool {
-    let is_back = |process: &Process| {
-        let Phase::Rotating { next, .. } = process.phase else { return false };
-        process.calls.iter().any(|call| call.owner == next)
-    };
-    state.processes.iter().any(is_back)
 }

@@ -296,25 +296,29 @@ impl<const P: usize, const K: usize> Proof for Ordered<P, K> {
     }
 
     fn goals(&self) -> Vec<Goal<State<P, K>>> {
-        let behind: fn(&State<P, K>) -> bool = match self.crashes {
-            0 => |_| true,
-            _ => |state| {
-                let dead = |at: usize| state.processes[at].phase == Phase::Dead;
-                let waits = |at: usize| matches!(state.processes[at].phase, Phase::Waiting(_));
-                state
-                    .keys
-                    .iter()
-                    .any(|key| key.holder.is_some_and(dead) && key.queue.iter().any(waits))
-            },
-        };
-        vec![
-            ("one waits for a key and has another", |state| {
+        let mut all: Vec<Goal<State<P, K>>> =
+            vec![("one waits for a key and has another", |state| {
                 let waits = |process: &Process<K>| {
                     matches!(process.phase, Phase::Waiting(_)) && process.has.contains(&true)
                 };
                 state.processes.iter().any(waits)
-            }),
-            ("one waits behind a dead one", behind),
-        ]
+            })];
+        if self.crashes > 0 {
+            all.push(("one waits behind a dead one", |state| {
+                let dead = |at: usize| state.processes[at].phase == Phase::Dead;
+                let waits = |at: usize| matches!(state.processes[at].phase, Phase::Waiting(_));
+                let is_behind =
+                    |key: &Key<P>| key.holder.is_some_and(dead) && key.queue.iter().any(waits);
+                state.keys.iter().any(is_behind)
+            }));
+        }
+        if self.losses > 0 {
+            all.push(("a body goes on without one of its keys, which another one has", |state| {
+                let holds = |at: usize| state.processes[at].phase == Phase::Holding;
+                let lacks = (0..P).any(|at| holds(at) && state.lacks(at));
+                lacks && (0..P).filter(|at| holds(*at)).count() > 1
+            }));
+        }
+        all
     }
 }

@@ -359,6 +359,28 @@ impl<const A: usize> Proof for Sharing<A> {
                 state.owners.iter().any(|owner| owner.is_downgraded && owner.believes())
             }));
         }
+        if self.crashes > 0 {
+            all.push(("somebody waits for what a dead one has", |state| {
+                let is_dead = |at: usize| !state.owners[at].is_live() && state.server.holds(at);
+                let waits = state.owners.iter().any(|owner| owner.phase == Phase::Waiting);
+                waits && (0..A).any(is_dead)
+            }));
+        }
+        if self.wipes > 0 {
+            all.push((
+                "one holds a lock that was deleted by hand, and another one has it",
+                |state| {
+                    let lacks = |at: usize| state.owners[at].believes() && !state.server.holds(at);
+                    state.wipes == 0 && (0..A).any(lacks) && state.server.lock != Lock::Free
+                },
+            ));
+        }
+        if self.kinds.contains(&Kind::Write) && self.kinds.contains(&Kind::Permit(2)) {
+            all.push(("a writer waits for permits", |state| {
+                let waits = state.server.queue.iter().any(|at| state.server.holders[at] == 0);
+                state.server.lock == Lock::Permits && waits
+            }));
+        }
         all
     }
 }

@@ -318,6 +318,15 @@ impl<const P: usize, const C: usize> Proof for Waiting<P, C> {
         if P > 1 && self.losses > 0 && !self.has_untold {
             all.push(("all processes wait in line, and the lock is free", in_line as _));
         }
+        if self.cuts > 0 {
+            all.push(("a lock is handed over with a message that is lost", unheard as _));
+        }
+        if self.has_untold {
+            all.push((
+                "one that cannot be told rests by the clock, and the lock is free",
+                by_clock,
+            ));
+        }
         all
     }
 }
@@ -354,4 +363,21 @@ fn lost<const P: usize, const C: usize>(state: &State<P, C>) -> bool {
 fn in_line<const P: usize, const C: usize>(state: &State<P, C>) -> bool {
     let waits = |process: &Process<C>| process.poller == Poller::Resting(Rest::InQueue);
     state.server.key.is_none() && state.processes.iter().all(waits)
+}
+
+/// Its message was the one that was lost: nothing else tells of a hand-over.
+fn unheard<const P: usize, const C: usize>(state: &State<P, C>) -> bool {
+    let is_handed = |(at, process): (usize, &Process<C>)| {
+        let has = state
+            .server
+            .key
+            .is_some_and(|owner| owner.at() == at && process.entry == Some(owner.slot));
+        has && process.told.is_none() && process.poller == Poller::Resting(Rest::InQueue)
+    };
+    state.cuts == 0 && state.processes.iter().enumerate().any(is_handed)
+}
+
+fn by_clock<const P: usize, const C: usize>(state: &State<P, C>) -> bool {
+    let rests = |process: &Process<C>| process.poller == Poller::Resting(Rest::Pause);
+    state.server.key.is_none() && state.processes.first().is_some_and(rests)
 }

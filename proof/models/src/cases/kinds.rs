@@ -24,11 +24,15 @@ pub(super) fn sharing() -> Vec<Case> {
     let mixed = Sharing { kinds: [Kind::Write, Kind::Permit(2), Kind::Permit(2)], ..SHARING };
     let fair = |sharing| Sharing { crashes: 1, is_fair: true, ..sharing };
     vec![
-        Case::holds("a writer and readers, one dies", fair(SHARING)),
-        Case::holds("writers that become readers", Sharing { downgrades: true, ..writers }),
-        Case::holds("a lock is deleted by hand", Sharing { wipes: 1, ..SHARING }),
-        Case::holds("permits, a holder dies", fair(PERMITS)),
-        Case::holds("permits and a writer", mixed),
+        Case::holds("a writer and readers, one dies", 380_681, fair(SHARING)),
+        Case::holds(
+            "writers that become readers",
+            546_469,
+            Sharing { downgrades: true, ..writers },
+        ),
+        Case::holds("a lock is deleted by hand", 804_227, Sharing { wipes: 1, ..SHARING }),
+        Case::holds("permits, a holder dies", 205_706, fair(PERMITS)),
+        Case::holds("permits and a writer", 213_911, mixed),
     ]
 }
 
@@ -73,10 +77,11 @@ pub(super) fn ordered() -> Vec<Case> {
     let with = |variant, bug, property| Case::violates(variant, property, Ordered { bug, ..RING });
     let all = [Some(0), Some(1), Some(2)];
     vec![
-        Case::holds("one global order", RING),
-        Case::holds("the same, never at once", Ordered { at_once: false, ..RING }),
+        Case::holds("one global order", 12_569, RING),
+        Case::holds("the same, never at once", 12_582, Ordered { at_once: false, ..RING }),
         Case::holds(
             "one wants all",
+            21_517,
             Ordered { wants: [all, RING.wants[1], RING.wants[2]], ..RING },
         ),
         with("the callers' order", ordered::Bug::CallersOrder, ordered::SERVED),
@@ -97,8 +102,12 @@ pub(super) fn larger() -> Vec<Case> {
         ..SHARING
     };
     vec![
-        Case::holds("writers that become readers, one dies", writers),
-        Case::holds("longer leases", Sharing { expire: 3, crashes: 1, ..SHARING }),
-        Case::holds("longer leases of permits", Sharing { expire: 3, crashes: 1, ..PERMITS }),
+        Case::holds("writers that become readers, one dies", 1_021_996, writers),
+        Case::holds("longer leases", 1_131_762, Sharing { expire: 3, crashes: 1, ..SHARING }),
+        Case::holds(
+            "longer leases of permits",
+            732_504,
+            Sharing { expire: 3, crashes: 1, ..PERMITS },
+        ),
     ]
 }

@@ -5,7 +5,7 @@ use super::state::{
 };
 use super::{Bug, Process};
 
-/// What `Hold::step` says.
+/// What `Hold::next_action` says.
 pub(super) enum Step {
     Renew,
     Sleep(u8),
@@ -22,7 +22,7 @@ impl Process {
         self.bug != Bug::NoLimit && hold.renewals >= self.max_renew
     }
 
-    /// `Hold::step`: what the scheduler is to do; loses the lease when its time is up.
+    /// `Hold::next_action`: what the scheduler is to do; loses the lease when its time is up.
     pub(super) fn step(&self, hold: &mut Hold) -> Step {
         let asks = self.bug != Bug::RegisterLateUnasked;
         if hold.is_due_to_stop() {

@@ -1,21 +1,22 @@
-//! What callers and holders do (`acquire/{acquiring,queue,place,pass}.rs`).
+//! What callers and holders do (`acquire/{acquiring,direct_attempt,wait_handle}.rs`,
+//! `local_queue/{entering,succession}.rs`, `handoff/local_handoff.rs`).
 
 use super::state::{Caller, Command, Phase, Poller, Process, Rest, Slot, State, Until};
 use super::{Bug, Waiting};
 
 impl<const P: usize, const C: usize> Waiting<P, C> {
-    /// May a caller ask by itself (`Seat::ask_first`)?
+    /// May a caller ask by itself (`QueueHandle::attempt_first`)?
     pub(super) fn may_ask_first(&self, at: usize, process: &Process<C>) -> bool {
         process.queue.is_empty() && !self.is_taken_here(at, process)
     }
 
-    /// Is there something that a newcomer has to wait for (`State::is_taken_here`)?
+    /// Is there something that a newcomer has to wait for (`QueueState::is_taken_here`)?
     pub(super) fn is_taken_here(&self, at: usize, process: &Process<C>) -> bool {
         let is_moving = process.has_question() || process.returned.is_some();
         is_moving || process.held().is_some() || self.has_release(at, process)
     }
 
-    /// Is a release on its way whose end is news (`State::releases`)?
+    /// Is a release on its way whose end is news (`QueueState::releases`)?
     pub(super) fn has_release(&self, at: usize, process: &Process<C>) -> bool {
         let is_release = |command| matches!(command, Command::Release { .. });
         self.is_untold(at) && process.commands.iter().any(is_release)
@@ -28,7 +29,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         this.commands.must_push(Command::Acquire { slot });
     }
 
-    /// A newcomer waits behind the others (`Seat::enter`).
+    /// A newcomer waits behind the others (`QueueHandle::enter`).
     pub(super) fn enter(&self, state: &mut State<P, C>, at: usize, caller: usize, is_first: bool) {
         let this = &mut state.processes[at];
         this.callers[caller].phase = Phase::Waiting;
@@ -73,7 +74,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         self.end_question(&mut state.processes[at]);
     }
 
-    /// (`Asking::drop`.)
+    /// (`DirectAttemptGuard::drop`.)
     fn end_question(&self, process: &mut Process<C>) {
         if self.bug != Bug::EndUnheard {
             process.notify_waiters();
@@ -116,7 +117,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
     }
 
     /// A holder lets go. `passes`: the next caller of this process has the lock at once, otherwise
-    /// once the poller has looked after other processes (`Seat::next`).
+    /// once the poller has looked after other processes (`QueueHandle::next`).
     pub(super) fn finish(&self, this: &mut Process<C>, caller: usize, passes: bool) {
         let (slot, is_over) = match this.callers[caller].phase {
             Phase::Granted { slot } => (slot, false),
@@ -153,7 +154,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         true
     }
 
-    /// The last holder has found that no caller waits (`Seat::let_go`).
+    /// The last holder has found that no caller waits (`QueueHandle::let_go`).
     pub(super) fn let_go(this: &mut Process<C>, caller: usize) {
         let Phase::LettingGo { slot } = this.callers[caller].phase else { return };
         this.callers[caller].phase = Phase::Away;

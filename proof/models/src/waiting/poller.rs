@@ -1,4 +1,5 @@
-//! The task that asks for all who wait in a process (`acquire/waiting/{poller,fifo,deliver}.rs`).
+//! The task that asks for all who wait in a process (`acquire/waiting/poller.rs`, and beside it
+//! `in_queue.rs` and `deliver.rs`).
 
 use super::state::{Asked, Command, Poller, Process, Reply, Rest, Slot, State, Until};
 use super::{Bug, Waiting};

@@ -22,7 +22,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             Command::Release { slot } => {
                 Self::release(state, owner(slot));
                 if self.is_untold(at) {
-                    // `Freeing`: where no server tells of a release, its end is news.
+                    // `ReleaseUnderWay::drop`: where no server tells of a release, its end is news.
                     state.processes[at].is_freed = true;
                     state.processes[at].notify();
                 }
