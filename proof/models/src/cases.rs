@@ -269,8 +269,8 @@ fn larger_of_exclusive() -> Vec<Case> {
     let three = Exclusion::<3, 3> { expire: 3, restarts, ..Exclusion::DESIGNED };
     let untold = Waiting::<2, 1> { losses: 1, has_untold: true, ..Waiting::DESIGNED };
     vec![
-        Case::holds("V3: highest + 1, to its owner", 0, V3),
-        Case::holds("V3: as built", 0, built),
+        Case::holds("V3: highest + 1, to its owner", 15_489_896, V3),
+        Case::holds("V3: as built", 18_563_864, built),
         Case::holds("V5: as built, 2q > N + 2, clocks behind", 8_868_450, five),
         Case::holds("nodes restart empty, guarded", 3_340_995, three),
         Case::holds("longer leases", 2_203_813, Line { expire: 4, doubts: 1, ..TWO }),
