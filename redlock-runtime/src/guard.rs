@@ -53,7 +53,6 @@ pub struct LockGuard {
 
 /// What a guard has of the lock.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most guards own their lock")]
 enum Role {
     Owns(Ownership),
     /// The outer call owns the lock. The guard has a turn inside of it, and a template of its own.

@@ -111,11 +111,12 @@ impl Known {
 
     fn has(&self, name: &str) -> bool {
         let is_letter = |c: char| c.is_alphanumeric() || "_:./{},".contains(c);
-        let is_text = name.ends_with(".md") || !name.chars().all(is_letter);
+        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+        let is_text = ending == "md" || !name.chars().all(is_letter);
         if is_text || name.starts_with(FOREIGN) {
             return true;
         }
-        if name.ends_with(".rs") || name.ends_with(".lua") {
+        if matches!(ending, "rs" | "lua") {
             return alternatives(name)
                 .iter()
                 .all(|path| self.paths.iter().any(|own| own.ends_with(&format!("/{path}"))));

@@ -227,23 +227,7 @@ impl Node {
                 self.ask(&simulated::downgrade(held, next), by, Answer::Downgraded)
             }
             Command::Introduce(command) => {
-                match &**command {
-                    Command::Downgrade { held, next } => {
-                        simulated::downgrade(held, next).introduce(&mut self.server);
-                    }
-                    Command::Acquire(claim) => {
-                        simulated::acquire(claim).introduce(&mut self.server);
-                    }
-                    Command::AcquireAll(claims) => {
-                        simulated::acquire_all(claims).introduce(&mut self.server);
-                    }
-                    Command::Join(Entry { claim, reserve, .. })
-                    | Command::Look(Entry { claim, reserve, .. }, _) => {
-                        simulated::look(claim, *reserve, Look::by_clock(0))
-                            .introduce(&mut self.server);
-                    }
-                    _ => {}
-                }
+                command.introduce(&mut self.server);
                 Answer::Introduced
             }
         }

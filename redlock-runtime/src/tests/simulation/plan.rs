@@ -195,6 +195,17 @@ fn suit_groups(nodes: &mut [NodePlan], line: Option<&mut LinePlan>) {
     }
 }
 
+fn any_min_hold(random: &mut Rng, pace: Duration) -> Option<Duration> {
+    let min_hold = random.u64(10..2 * millis(pace));
+    (random.u8(..5) == 0).then(|| Duration::from_millis(min_hold))
+}
+
+/// Within the promise, also where tokens do not follow a clock.
+fn lose_counters(node: &mut NodePlan, random: &mut Rng) {
+    let times = (0..random.u8(1..8)).map(|_| random.u64(..CALM_FROM));
+    node.upheavals.extend(times.map(|at| (at, Upheaval::LoseCounters)));
+}
+
 fn forget_scripts(nodes: &mut [NodePlan], random: &mut Rng, latest: Tick) {
     for node in nodes {
         let times = (0..random.u8(1..4)).map(|_| random.u64(..latest));
@@ -226,9 +237,7 @@ impl Plan {
             promise = upset(&mut nodes, random, upheaval);
         }
         if !is_calm && random.u8(..4) == 0 {
-            // Within the promise, also where tokens do not follow a clock.
-            let times = (0..random.u8(1..8)).map(|_| random.u64(..CALM_FROM));
-            nodes[0].upheavals.extend(times.map(|at| (at, Upheaval::LoseCounters)));
+            lose_counters(&mut nodes[0], random);
         }
         let processes = processes(random, aside.as_mut(), pauses, pace);
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
@@ -255,9 +264,7 @@ impl Plan {
         if mixture.is_shared() {
             suit_groups(&mut nodes, line.as_mut());
         }
-        let min_hold = random.u64(10..2 * millis(pace));
-        let min_hold = (random.u8(..5) == 0).then(|| Duration::from_millis(min_hold));
-        let min_hold = min_hold.filter(|_| !mixture.is_shared());
+        let min_hold = any_min_hold(random, pace).filter(|_| !mixture.is_shared());
         Self {
             keys,
             expire,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use redis_model::Script;
+use redis_model::{Script, Server};
 
+use super::line::Entry;
 use super::node::Command;
 use crate::backend::{CLAIM_WINDOW, Claim, Look, simulated};
 
@@ -40,6 +41,20 @@ impl Command {
             _ => false,
         };
         has_follower.then(|| Command::Introduce(Box::new(self.clone())))
+    }
+
+    /// Tells a server the text of that script.
+    pub(super) fn introduce(&self, server: &mut Server) {
+        match self {
+            Command::Acquire(claim) => simulated::acquire(claim).introduce(server),
+            Command::AcquireAll(claims) => simulated::acquire_all(claims).introduce(server),
+            Command::Downgrade { held, next } => simulated::downgrade(held, next).introduce(server),
+            Command::Join(Entry { claim, reserve, .. })
+            | Command::Look(Entry { claim, reserve, .. }, _) => {
+                simulated::look(claim, *reserve, Look::by_clock(0)).introduce(server);
+            }
+            _ => {}
+        }
     }
 }
 

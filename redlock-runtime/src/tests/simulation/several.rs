@@ -84,7 +84,7 @@ impl SeveralClient {
             Ok(Err(error)) => {
                 world.report(&format!("told, who wants several keys: {error}"));
             }
-            Ok(Ok(_)) | Err(_) => {}
+            Ok(Ok(())) | Err(_) => {}
         }
     }
 }
