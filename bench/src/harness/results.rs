@@ -110,9 +110,8 @@ struct Row<'a> {
 impl Series {
     /// How many increments did not arrive, or twice, in all rounds; `None`: nobody has counted.
     pub fn missing(&self) -> Option<f64> {
-        let difference = |figures: &Figures| {
-            Some((figures.get("increments")? - figures.get("counter")?).abs())
-        };
+        let difference =
+            |figures: &Figures| Some((figures.get("increments")? - figures.get("counter")?).abs());
         self.rounds.iter().flatten().map(difference).reduce(|one, other| Some(one? + other?))?
     }
 

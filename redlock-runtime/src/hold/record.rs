@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use once_cell::race::OnceBox;
+
 use super::begin::Begin;
 use super::confirmed_lease::ConfirmedLease;
 use super::further_keys::FurtherKeys;
@@ -24,7 +26,6 @@ use crate::pending::PendingCommand;
 use crate::state::LostReason;
 use crate::telemetry::{self, LockLabels};
 use crate::validity;
-use once_cell::race::OnceBox;
 
 mod keys;
 mod look;
