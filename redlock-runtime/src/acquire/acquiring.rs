@@ -16,6 +16,8 @@ use super::{nesting, not_all};
 use crate::budget;
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::error::LockError;
+use crate::handoff::Ownership;
 use crate::hold::Terms;
 use crate::mutex::Mutex;
 use crate::options::Wait;
@@ -104,15 +106,15 @@ pub(super) async fn acquire_one(
     let (mut begun, mut is_last) = (terms.started, false);
     loop {
         engine.check_shutdown(terms.shutdowns_before, order.key.name())?;
-        let granted = match order.policy.wait() {
+        let mut ownership = match order.policy.wait() {
             // Boxed: the futures of callers that wait would be larger.
-            Wait::Never => Box::pin(try_once(engine, order, terms, begun, limit)).await,
+            Wait::Never => Box::pin(try_once(engine, order, terms, begun, limit)).await?,
             Wait::AtMost(_) | Wait::Forever => {
-                acquire_or_wait(engine, order, terms, begun, end).await
+                acquire_or_wait(engine, order, terms, begun, end).await?
             }
         };
-        if let Some(outcome) = taken(engine, terms, order.key.name(), granted) {
-            return outcome;
+        if take(engine, terms, order.key.name(), &mut ownership)? {
+            return Ok(ownership);
         }
         if is_last {
             return Err(not_all::not_polled(&order.key));
@@ -125,29 +127,24 @@ pub(super) async fn acquire_one(
 }
 
 /// The caller takes what it was granted, unless a shutdown has begun meanwhile: then the lock is
-/// given back, so that no body begins during the shutdown. `None`: the lock was taken back because
+/// given back, so that no body begins during the shutdown. `false`: the lock was taken back because
 /// this task was not polled for too long; it waits again. `key`: what the caller wants.
-pub(super) fn taken(
+pub(super) fn take(
     engine: &Engine,
     terms: &Terms,
     key: &str,
-    granted: Acquisition,
-) -> Option<Acquisition> {
-    let mut ownership = match granted {
-        Ok(ownership) => ownership,
-        failed => return Some(failed),
-    };
+    ownership: &mut Ownership,
+) -> Result<bool, LockError> {
     if !ownership.take() {
-        return None;
+        return Ok(false);
     }
     // The grant still counts as pending. A shutdown begins before it looks at the count, so that
     // one of the two sees the other.
-    if let Err(error) = engine.check_shutdown(terms.shutdowns_before, key) {
-        ownership.hold().give_back();
-        return Some(Err(error));
-    }
+    engine
+        .check_shutdown(terms.shutdowns_before, key)
+        .inspect_err(|_| ownership.hold().give_back())?;
     ownership.count_as_lock();
-    Some(Ok(ownership))
+    Ok(true)
 }
 
 /// Makes an attempt first if the local queue lets it; waits in that queue otherwise.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::acquiring::{Acquiring, acquire_one, start, taken};
+use super::acquiring::{Acquiring, acquire_one, start, take};
 use super::agreement::{Failed, agree};
 use super::at_once::{AtOnce, Refusal};
 use super::attempt::LAST_ATTEMPT;
@@ -72,9 +72,9 @@ async fn acquire_each(
     let mut is_last = false;
     loop {
         let keys = SeveralKeys::new(engine, order, further, terms, end);
-        let granted = Arc::new(keys).acquire().await;
-        if let Some(outcome) = taken(engine, &terms, order.key.name(), granted) {
-            return outcome;
+        let mut ownership = Arc::new(keys).acquire().await?;
+        if take(engine, &terms, order.key.name(), &mut ownership)? {
+            return Ok(ownership);
         }
         if is_last {
             return Err(not_all::not_polled(&order.key));

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(feature = "cluster")]
-use super::slot::push_in_slot;
-use super::slot::{hash_tag, push_neighbour, slot};
+use super::slot::{hash_tag, push_in_slot, slot};
 use crate::error::{InvalidKeyReason, LockError};
 use crate::{foreign_text, shared_text};
 
@@ -31,21 +29,31 @@ pub(crate) const FOUNDERS_SUFFIX: &str = "nodes:fence";
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LockKey {
     full: Arc<str>,
-    prefix_length: usize,
+    prefix_length: u32,
+    /// What follows from the key, as each command needs it.
+    slot: u16,
+    has_tag: bool,
 }
 
 impl LockKey {
+    /// `prefix`: that of a client, which has been checked, and has no brace.
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
         let full = shared_text::join([prefix, name]);
-        if let Some(reason) = objection(name).or_else(|| conflict(&full)) {
+        let tag = hash_tag(&full);
+        if let Some(reason) = objection(name).or_else(|| conflict(&full, tag)) {
             return Err(LockError::InvalidKey { key: excerpt(name), reason });
         }
-        Ok(Self { full, prefix_length: prefix.len() })
+        let (slot, has_tag) = (slot(&full, tag), tag.is_some());
+        Ok(Self { full, prefix_length: prefix.len() as u32, slot, has_tag })
+    }
+
+    fn prefix(&self) -> &str {
+        &self.full[..self.prefix_length as usize]
     }
 
     /// The key as the user wrote it.
     pub(crate) fn name(&self) -> &str {
-        &self.full[self.prefix_length..]
+        &self.full[self.prefix_length as usize..]
     }
 
     /// The key in Redis.
@@ -60,7 +68,7 @@ impl LockKey {
 
     /// Its hash slot, if the server is a cluster.
     pub(crate) fn slot(&self) -> u16 {
-        slot(&self.full)
+        self.slot
     }
 
     /// The key, and its helper keys that commands name.
@@ -76,7 +84,7 @@ impl LockKey {
 
     /// Appends the key of the fencing mark.
     pub(crate) fn push_mark(&self, names: &mut String) {
-        push_neighbour(names, &self.full, &self.full[..self.prefix_length], MARK_SUFFIX);
+        push_in_slot(names, self.slot, self.prefix(), MARK_SUFFIX);
     }
 
     /// Appends the key of the fencing counter.
@@ -121,9 +129,8 @@ impl LockKey {
     /// No two lock keys share a helper key. Where the key has a tag of its own, two colons follow:
     /// `{stock}::fence` belongs to the key `{stock}`, and `{stock}:fence` to `stock`.
     fn push_helper(&self, names: &mut String, suffix: &str) {
-        let has_tag = hash_tag(&self.full).is_some();
-        let parts =
-            if has_tag { ["", &*self.full, ":", suffix] } else { ["{", &*self.full, "}", suffix] };
+        let key = &*self.full;
+        let parts = if self.has_tag { ["", key, ":", suffix] } else { ["{", key, "}", suffix] };
         for part in parts {
             names.push_str(part);
         }
@@ -179,11 +186,11 @@ fn reserved(key: &str, suffixes: &[&'static str]) -> Option<InvalidKeyReason> {
 /// Why a key cannot be that of a lock, its prefix included. It may end like a helper key if it has
 /// no hash tag: all helper keys have one, except that of the founders. And it needs helper keys in
 /// its own slot.
-fn conflict(full: &str) -> Option<InvalidKeyReason> {
+fn conflict(full: &str, tag: Option<&str>) -> Option<InvalidKeyReason> {
     if is_mailbox(full) {
         return Some(InvalidKeyReason::ReservedSuffix("mailbox:<uuid>"));
     }
-    match hash_tag(full) {
+    match tag {
         Some(_) => reserved(full, &[FENCE_SUFFIX, QUEUE_SUFFIX, HOLDERS_SUFFIX]),
         None if full.contains('}') => Some(InvalidKeyReason::UnbalancedBrace),
         None => reserved(full, &[FOUNDERS_SUFFIX]),

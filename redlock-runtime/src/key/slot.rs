@@ -2,9 +2,10 @@
 
 /// The number of hash slots.
 const SLOTS: u16 = 1 << 14;
-/// The octal digits of a tag that leads to a slot, before any of them is changed.
-const ZEROS: &str = "000000";
-const DIGITS: usize = ZEROS.len();
+/// The octal digits of a tag, before any of them is changed.
+const ZEROS: [u8; 6] = *b"000000";
+/// The slot of that tag.
+const SLOT_OF_ZEROS: u16 = checksum(&ZEROS) % SLOTS;
 /// Which bits of the digits to turn in order to turn one bit of the slot. The checksum is linear:
 /// to turn several bits of the slot, combine their entries by exclusive or.
 const TURNS: [u32; SLOTS.ilog2() as usize] = [
@@ -17,45 +18,40 @@ const TABLE: [u16; 256] = table();
 /// The part of a key that Redis Cluster hashes, by the rule of the cluster specification: between
 /// the first `{` and the first `}` after it, when that is not empty.
 pub(super) fn hash_tag(key: &str) -> Option<&str> {
-    // Byte by byte: keys are short, and each command hashes some.
     let start = key.bytes().position(|byte| byte == b'{')? + 1;
     let length = key[start..].bytes().position(|byte| byte == b'}')?;
     (length > 0).then(|| &key[start..start + length])
 }
 
-pub(super) fn slot(key: &str) -> u16 {
-    checksum(hash_tag(key).unwrap_or(key)) % SLOTS
+/// The slot of a key, which has this hash tag.
+pub(super) fn slot(key: &str, tag: Option<&str>) -> u16 {
+    checksum(tag.unwrap_or(key).as_bytes()) % SLOTS
 }
 
-/// Appends a key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`. That
-/// key begins with `prefix`, too. It is the same key for all keys of the slot.
-pub(super) fn push_neighbour(name: &mut String, key: &str, prefix: &str, suffix: &str) {
-    push_in_slot(name, slot(key), prefix, suffix);
-}
-
-/// Appends a key that begins with `prefix`, ends with `suffix`, and lies in this slot; if the
-/// prefix has a tag, in the slot of the prefix.
-pub(super) fn push_in_slot(name: &mut String, wanted: u16, prefix: &str, suffix: &str) {
-    let start = name.len();
-    // Every command has such a key: formatting it would cost an eighth of a call's processor time.
-    for part in [prefix, "{", ZEROS, "}", suffix] {
-        name.push_str(part);
-    }
-    // If the prefix has a tag already, all of its keys are in one slot.
-    let wrong = slot(&name[start..]) ^ wanted;
+/// Appends a key that begins with `prefix`, which has no brace, ends with `suffix`, and lies in
+/// this slot.
+pub(super) fn push_in_slot(name: &mut String, slot: u16, prefix: &str, suffix: &str) {
+    let wrong = SLOT_OF_ZEROS ^ slot;
     let turned = TURNS.iter().enumerate().filter(|(bit, _)| wrong >> bit & 1 == 1);
     let digits = turned.fold(0, |digits, (_, turn)| digits ^ turn);
-    name.truncate(start + prefix.len() + 1);
-    for place in (0..DIGITS).rev() {
-        name.push(char::from(b'0' + (digits >> (3 * place) & 7) as u8));
+    // Every command has such a key: formatting it would cost an eighth of a call's processor time.
+    name.push_str(prefix);
+    name.push('{');
+    for (place, zero) in ZEROS.iter().rev().enumerate().rev() {
+        name.push(char::from(zero + (digits >> (3 * place) & 7) as u8));
     }
     name.push('}');
     name.push_str(suffix);
 }
 
 /// CRC-16 (XMODEM).
-fn checksum(text: &str) -> u16 {
-    text.bytes().fold(0, |sum, byte| sum << 8 ^ TABLE[usize::from((sum >> 8) as u8 ^ byte)])
+const fn checksum(text: &[u8]) -> u16 {
+    let (mut sum, mut place) = (0_u16, 0);
+    while place < text.len() {
+        sum = sum << 8 ^ TABLE[((sum >> 8) as u8 ^ text[place]) as usize];
+        place += 1;
+    }
+    sum
 }
 
 const fn table() -> [u16; 256] {
@@ -75,36 +71,35 @@ const fn table() -> [u16; 256] {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::HashSet;
 
     use super::*;
 
+    fn slot_of(key: &str) -> u16 {
+        slot(key, hash_tag(key))
+    }
+
     #[test]
     fn slots_are_those_of_the_cluster_specification() {
-        assert_eq!(checksum("123456789"), 0x31c3);
-        assert_eq!((slot("foo"), slot("{foo}:x"), slot("{}x")), (12182, 12182, slot("{}x")));
-        assert_ne!(slot("{}x"), slot("{}y"));
+        assert_eq!(checksum(b"123456789"), 0x31c3);
+        let slots = ["foo", "{foo}:x", "{}x"].map(slot_of);
+        assert_eq!(slots, [12182, 12182, checksum(b"{}x") % SLOTS]);
+        assert_ne!(slot_of("{}x"), slot_of("{}y"));
     }
 
-    fn neighbour(key: &str, prefix: &str, suffix: &str) -> String {
-        let mut name = "before".to_owned();
-        push_neighbour(&mut name, key, prefix, suffix);
-        name.split_off("before".len())
-    }
-
-    /// Prefixes of all kinds: the digits follow a brace that may have been opened before.
     #[test]
-    fn every_slot_has_one_neighbour() {
-        for prefix in ["lock:", "", "{", "a}b", "}{b", "{{"] {
-            let mut neighbours = HashMap::new();
-            for number in 0..if prefix == "lock:" { 200_000 } else { 2_000 } {
-                let key = format!("{prefix}{number}}}{{{number}}}");
-                let neighbour = neighbour(&key, prefix, ":x");
-                assert_eq!(slot(&neighbour), slot(&key), "{neighbour} for {key}");
-                assert_eq!(*neighbours.entry(slot(&key)).or_insert(neighbour.clone()), neighbour);
+    fn every_slot_has_one_key() {
+        for prefix in ["lock:", ""] {
+            let mut names = HashSet::new();
+            for slot in 0..SLOTS {
+                let mut name = "before".to_owned();
+                push_in_slot(&mut name, slot, prefix, ":x");
+                let name = name.split_off("before".len());
+                assert!(name.starts_with(prefix) && name.ends_with("}:x"), "{name}");
+                assert_eq!(slot_of(&name), slot, "{name}");
+                names.insert(name);
             }
-            assert!(prefix != "lock:" || neighbours.len() == usize::from(SLOTS));
+            assert_eq!(names.len(), usize::from(SLOTS));
         }
-        assert_eq!(neighbour("{shop}:42", "{shop}:", ":x"), "{shop}:{000000}:x");
     }
 }

@@ -31,15 +31,17 @@ fn by_itself(claim: &Claim) -> Invocation {
 pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
     let Value::BulkString(granted) = value else { return replies::refused(value) };
     let granted = std::str::from_utf8(granted).ok()?;
-    let (first, time, further) = match granted.split_once(' ') {
-        Some((first, time)) => (first, time, 0),
-        None => (granted, granted, FURTHER),
+    let (first, micros, further): (FencingToken, _, _) = match granted.split_once(' ') {
+        Some((first, time)) => (first.parse().ok()?, time.parse().ok()?, 0),
+        None => {
+            let time = granted.parse().ok()?;
+            (time, time.into(), FURTHER)
+        }
     };
-    let first = first.parse().ok()?;
     let last = FencingToken::new(u64::from(first) + further)?;
     let fencing_tokens = FencingTokens { first, last };
     let found = Acquired::Granted { fencing_tokens, was_cut: false };
-    Some(Timed { found, micros: time.parse().ok()? })
+    Some(Timed { found, micros })
 }
 
 #[cfg(test)]
