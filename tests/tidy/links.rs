@@ -46,7 +46,7 @@ fn links(text: &str) -> Vec<Link> {
             _ => None,
         };
         let line = text[..at].matches('\n').count() + 1;
-        let text = name.to_lowercase();
+        let text = name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
         links.push(Link { line, text, target: target.map(str::to_owned), is_definition });
     }
     links
