@@ -56,7 +56,6 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
         let Some(known) = known(&name, &mut seen, errors) else { continue };
         if let Some(message) = excluded(known, &seen) {
             errors.at(name.span(), message);
-            continue;
         }
         let value = errors.keep(value).map(values::ungroup);
         if let Some(value) = value.and_then(|value| values::without_suffix(value, errors)) {
@@ -278,10 +277,20 @@ impl Args {
                 || is_bare && is_positional.iter().any(|open| text.contains(open)))
     }
 
+    /// `key` beside `keys` is an error by now: the templates of both are checked.
+    fn add_key(&mut self, key: Option<Key>) {
+        self.key = match (self.key.take(), key) {
+            (Some(first), Some(second)) => {
+                Some(Key::Several(first.listed().into_iter().chain(second.listed()).collect()))
+            }
+            (first, second) => first.or(second),
+        };
+    }
+
     fn set(&mut self, name: &'static str, value: Expr, errors: &mut Errors) {
         match name {
-            "key" => self.key = keys::key(value, errors),
-            "keys" => self.key = keys::keys(value, errors),
+            "key" => self.add_key(keys::key(value, errors)),
+            "keys" => self.add_key(keys::keys(value, errors)),
             "expire" => self.expire = values::expire(value, errors),
             "wait" => self.wait = values::wait(value, errors),
             "max_renew" => self.max_renew = values::max_renew(value, errors),

@@ -9,7 +9,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, LitStr, Signature};
 
 use crate::hygiene;
-use crate::item::Binding;
+use crate::item::{Binding, Function};
 use crate::lend::{self, Lent};
 use crate::part::{Part, Value};
 use crate::plan::{KeyPlan, Plan};
@@ -29,6 +29,20 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
         Shape::Built(built) => (function.sig.clone(), inside_built(plan, built)),
     };
     let body = braces(quote!(#inner_attrs #body), function.body.span());
+    quote!(#(#attrs)* #vis #sig #body)
+}
+
+/// The function without its lock, for a compile that fails: its callers, the diagnostics of its
+/// body and the editor's completion all depend on it. Its arguments count as used, as the key may
+/// be all that uses them.
+pub(crate) fn unlocked(function: &Function) -> TokenStream {
+    let Function { attrs, vis, sig, inner_attrs, body } = function;
+    let bindings = function.bindings().into_iter();
+    let uses = bindings.filter(|binding| binding.name != "self").map(
+        |Binding { name, cfgs, .. }| quote_spanned!(Span::mixed_site()=> #(#cfgs)* let _ = &#name;),
+    );
+    let content = body.stream();
+    let body = braces(quote!(#inner_attrs #(#uses)* #content), body.span());
     quote!(#(#attrs)* #vis #sig #body)
 }
 
@@ -196,7 +210,11 @@ fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let is_left =
         |binding: &&Binding| !hygiene::may_use(body.clone(), std::slice::from_ref(&binding.name));
     let taken = taken(plan, bindings.iter().filter(is_left));
+    // The arguments have their names again, which the body has to see: a lint of clippy that some
+    // crates switch on takes that for the user's doing, who could not cure it. Where a crate forbids
+    // the lint, the lint would be an error, too.
     quote_spanned! {at=>
+        #[allow(clippy::shadow_reuse)]
         let (__key, #(#mutability #names),*) =
             #private::lend((#(#names,)*), #by_move |(#(#names,)*)| {
                 let __key = #key;
@@ -251,9 +269,9 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     } else {
         quote_spanned!(Span::mixed_site()=> __redlock_lock)
     };
-    // The expansion has no `allow`, which a crate may forbid. `clippy::implicit_return` wants the
-    // `return`, after which a `!` would be unreachable. An output that is `Send` does not need the
-    // import: in braces all of it is code of this crate, where the path before them need not be.
+    // No `allow` here, which a crate may forbid. `clippy::implicit_return` wants the `return`,
+    // after which a `!` would be unreachable. An output that is `Send` does not need the import: in
+    // braces all of it is code of this crate, where the path before them need not be.
     let last = if returns.never {
         quote_spanned!(Span::mixed_site()=> __locked.await)
     } else {

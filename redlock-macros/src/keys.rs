@@ -14,6 +14,16 @@ pub(crate) enum Key {
     Values(Expr),
 }
 
+impl Key {
+    /// The keys of a list, or this one.
+    pub(crate) fn listed(self) -> Vec<Self> {
+        match self {
+            Self::Several(keys) => keys,
+            one => vec![one],
+        }
+    }
+}
+
 pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
     if !is_list(&value) {
         return one("key", value, errors);

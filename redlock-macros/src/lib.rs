@@ -43,11 +43,10 @@ fn lock(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = args::parse(args, &mut errors);
     let function = item::parse(item.clone(), &mut errors);
+    let unlocked = function.as_ref().map_or(item, expand::unlocked);
     let plan = function.and_then(|function| plan::plan(args, function, &mut errors));
     match (plan, errors.into_compile_errors()) {
         (Some(plan), None) => expand::expand(&plan),
-        // The function is kept even if its lock is wrong: its callers, the diagnostics of its body
-        // and the editor's completion all depend on it.
-        (_, errors) => TokenStream::from_iter([item, errors.unwrap_or_default()]),
+        (_, errors) => TokenStream::from_iter([unlocked, errors.unwrap_or_default()]),
     }
 }

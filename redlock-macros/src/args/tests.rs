@@ -122,6 +122,24 @@ fn a_list_is_no_key() {
     assert!(matches!(args.key, Some(Key::Several(keys)) if keys.len() == 1));
 }
 
+/// Whichever of them is taken out, the other mistakes are known.
+#[test]
+fn options_that_exclude_each_other_are_checked_too() {
+    for (tokens, parts) in [
+        (quote!(keys = ["a"], permits = 0), ["`keys` and `permits`", "`permits` must be"]),
+        (quote!(key = "b", keys = ["a"], mode = "read"), ["`key` and `keys`", "`mode = \"read\"`"]),
+        (quote!(keys = ["a", 5], key = "b"), ["`key` and `keys`", "a literal in `keys`"]),
+    ] {
+        let (_, errors) = parsed(tokens);
+        assert_eq!(errors.len(), 2, "{errors:#?}");
+        for part in parts {
+            assert!(errors.iter().any(|error| error.contains(part)), "{part}: {errors:#?}");
+        }
+    }
+    let (args, _) = parsed(quote!(key = "a", keys = ["b", "c"]));
+    assert!(matches!(args.key, Some(Key::Several(keys)) if keys.len() == 3));
+}
+
 #[test]
 fn every_option_is_checked_in_one_go() {
     let errors = problems(quote! {

@@ -201,7 +201,7 @@ fn each_kind_of_key_is_rendered() {
 fn the_function_survives_every_mistake() {
     for args in [quote!(), quote!(kye = "k"), quote!(key = "<idd>"), quote!(=), quote!(key = 1)] {
         let found = expanded(args);
-        assert!(found.starts_with("asyncfnf(id:u64)->R{body}"), "{found}");
+        assert!(found.starts_with("asyncfnf(id:u64)->R{let_=&id;body}"), "{found}");
         assert!(found.contains("::core::compile_error!"), "{found}");
     }
     let item = quote!(

@@ -1,7 +1,9 @@
 //! A crate that forbids many lints.
 
-// The expansion allows nothing that a crate may forbid.
+// The expansion allows nothing of these, which a crate may forbid.
 #![forbid(warnings, unused, nonstandard_style, future_incompatible, clippy::all, clippy::pedantic)]
+// Without an `allow`, the expansion would be told this.
+#![deny(clippy::shadow_reuse)]
 
 use redlock::{LockError, redis_lock};
 
