@@ -1,10 +1,13 @@
 //! Connections that take longer to be made than the call that wants them may take, and callers that
 //! block their runtime.
 
+use std::net::TcpListener;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use redlock::{LockError, LockGuard, Redlock, Released, redis_lock};
+use redlock::{
+    LockError, LockGuard, NodeError, NodeErrorKind, Redlock, Released, Wait, redis_lock,
+};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -182,6 +185,27 @@ async fn calls_on_frozen_masters_end_with_their_wait() {
     }
     masters.iter().for_each(Server::thaw);
     redlock.lock("k").wait(secs(60)).run(async {}).await.unwrap();
+}
+
+/// Before the first lock, when nothing is known of the group yet. Nobody serves these low ports.
+#[tokio::test]
+async fn masters_that_refuse_are_not_reported_as_silent() {
+    use NodeErrorKind::{NoReply, Unreachable};
+    const REFUSING: [&str; 2] = ["redis://127.0.0.1:1", "redis://127.0.0.1:2"];
+    let silent = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let silent = silent.each_ref().map(|port| format!("redis://{}", port.local_addr().unwrap()));
+    let kinds_of = async |urls: [&str; 3], reply_timeout| {
+        let builder = Redlock::builder().urls(urls).reply_timeout(reply_timeout).lazy();
+        let redlock = builder.build().await.unwrap();
+        let outcome = redlock.lock("k").wait(Wait::Never).acquire().await;
+        let Err(LockError::Unavailable { nodes, .. }) = outcome else { panic!("{outcome:?}") };
+        nodes.iter().map(NodeError::kind).collect::<Vec<_>>()
+    };
+    // The silent one changes nothing, and is not waited for.
+    let urls = [&silent[0], REFUSING[0], REFUSING[1]];
+    assert_eq!(within(secs(60), kinds_of(urls, secs(120))).await, [Unreachable; 2]);
+    let urls = [&silent[0], &silent[1], REFUSING[0]];
+    assert_eq!(kinds_of(urls, secs(2)).await, [NoReply, NoReply, Unreachable]);
 }
 
 #[redis_lock(key = "k", client = redlock)]

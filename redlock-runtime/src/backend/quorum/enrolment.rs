@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
 use super::founders::{Founders, Seen};
-use super::member::Member;
+use super::member::{Member, Untold};
 use super::restart_guard::{NodeGroup, RestartGuard};
 use super::{founders, tally};
 use crate::backend::{Fault, FoundersOffer, MemorySince};
@@ -125,7 +125,8 @@ impl RestartGuard {
     /// Asks all nodes for their lists, and leaves the one that is given, with the lists that were
     /// found, where none is. On a node that is not among the founders, the list that was found is
     /// written anew, as this client may end before it would do that otherwise. Waits for more than
-    /// `enough` only as long again as these took.
+    /// `enough` only as long again as these took, and no longer once so many have failed that there
+    /// cannot be enough.
     async fn ask(
         &self,
         members: &[Arc<Member>],
@@ -146,16 +147,18 @@ impl RestartGuard {
                 let replaces = !is_founder && found.is_some_and(|found| found != founders);
                 FoundersOffer { run_id, founders, life: self.life(), replaces }
             });
-            member.note_silence(true);
+            member.asked_for_founders();
             Box::pin(async move {
                 let answer = member.backend.founders(&key, offer, within).await;
-                if answer.is_ok() {
-                    member.note_silence(false);
-                }
+                member.note_founders(&answer);
                 answer
             })
         };
-        broadcast(members, enough, Reach::AllFor(within / 3), ask, |_| false).await
+        // Where all are wanted, one that fails does not decide: another may have the only list.
+        let spare = members.len() - enough;
+        let is_decided =
+            |answers: &NodeAnswers<_>| spare > 0 && tally::faults(answers).len() > spare;
+        broadcast(members, enough, Reach::AllFor(within / 3), ask, is_decided).await
     }
 }
 
@@ -198,10 +201,19 @@ fn broken_off() -> Fault {
 /// The fault of callers whose wait is over before enough nodes have answered.
 fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
     let message = format!("did not say who it is within {} ms", within.as_millis());
-    let node = |member: &Arc<Member>| {
+    let silence = |member: &Arc<Member>| {
         NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message.clone())
     };
-    let is_any = members.iter().any(|member| member.is_silent());
-    let silent = members.iter().filter(|member| !is_any || member.is_silent());
-    Fault::known(silent.map(node).collect())
+    let untold = members.iter().filter_map(|member| Some((member, member.untold()?)));
+    let mut nodes: Vec<_> = untold
+        .flat_map(|(member, why)| match why {
+            Untold::Silent => vec![silence(member)],
+            Untold::Failed(fault) => fault.nodes,
+        })
+        .collect();
+    if nodes.is_empty() {
+        // All have told theirs, too late.
+        nodes = members.iter().map(silence).collect();
+    }
+    Fault::known(nodes)
 }

@@ -36,8 +36,16 @@ struct GuardMemory {
     written: Option<Written>,
     /// A process that other clients have met since then, as their dates show.
     met: Option<(Arc<str>, Moment)>,
-    /// It was asked for its founders, and has not told them yet.
-    is_silent: bool,
+    /// Why it has not told its founders, if it was asked for them.
+    untold: Option<Untold>,
+}
+
+/// Why a node has not told its founders.
+#[derive(Debug, Clone)]
+pub(crate) enum Untold {
+    /// It has not answered yet.
+    Silent,
+    Failed(Fault),
 }
 
 /// A list of founders that was written on a node.
@@ -166,14 +174,19 @@ impl Member {
         }
     }
 
-    /// It is asked for its founders, or has told them.
-    pub(crate) fn note_silence(&self, is_silent: bool) {
-        self.memory.lock().is_silent = is_silent;
+    /// It is asked for its founders.
+    pub(crate) fn asked_for_founders(&self) {
+        self.memory.lock().untold = Some(Untold::Silent);
     }
 
-    /// Has it left a question for its founders without an answer?
-    pub(crate) fn is_silent(&self) -> bool {
-        self.memory.lock().is_silent
+    /// It has told its founders, or failed to.
+    pub(crate) fn note_founders<T>(&self, answer: &Result<T, Fault>) {
+        self.memory.lock().untold = answer.as_ref().err().cloned().map(Untold::Failed);
+    }
+
+    /// Why it has not told its founders. `None`: it was not asked for them, or told them.
+    pub(crate) fn untold(&self) -> Option<Untold> {
+        self.memory.lock().untold.clone()
     }
 
     /// Was its clock compared with those of the others?
