@@ -53,8 +53,9 @@ impl LockRequest {
     ///
     /// In a task of tokio, whose thread must not be blocked, this is an error; inside of
     /// `spawn_blocking` and `block_in_place` it is not. (A future in `tokio::task::unconstrained`
-    /// looks like a thread of its own.) With a paused clock time stands still while the thread
-    /// waits.
+    /// looks like a thread of its own, and so does the root task of a runtime after a
+    /// `block_in_place`, until its next `.await`.) With a paused clock time stands still while the
+    /// thread waits.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::InTask`] in a task of tokio. A

@@ -161,7 +161,8 @@ async fn what_time_does_not_mend_ends_the_candidacy() {
     for shared in [candidate(&redlock).read(), candidate(&redlock).permits(2)] {
         let error = shared.lead(never).await.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error}");
-        assert!(error.to_string().contains("one leader at a time"), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("one leader at a time") && error.contains("lock `"), "{error}");
     }
     fake.next_acquires([Fate::Refused(NodeErrorKind::NoPermission, true)]);
     let denied = candidate(&redlock).lead(never).await;

@@ -7,6 +7,7 @@ use crate::body::reentrancy::lookup;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::options::Wait;
 
 impl LockRequest {
@@ -25,7 +26,11 @@ impl LockRequest {
 
     /// Finds what cannot have a leader. Several keys are exclusive in any case.
     pub(in crate::client) fn check_lead(&self) -> Result<(), LockError> {
-        if self.further.is_none() { self.kind.clone()?.check_lead() } else { Ok(()) }
+        if self.further.is_some() {
+            return Ok(());
+        }
+        let kind = self.kind.clone().and_then(Kind::check_lead);
+        kind.map_err(|error| error.about(self.name()))
     }
 
     pub(in crate::client) fn engine(&self) -> &Arc<Engine> {
