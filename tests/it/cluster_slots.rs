@@ -194,3 +194,21 @@ async fn a_lease_moves_with_its_slot() {
     assert!(lock("{s}-held").acquire().await.unwrap().fencing_token() > token);
     assert_eq!(asked.release().await.unwrap(), Released::Released);
 }
+
+/// The script deletes the key of the holders with its last member: from then on it counts as a key
+/// of the other master.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_holder_of_a_shared_lock_frees_it_while_its_slot_is_moved() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let redlock = client(&cluster).await;
+    let lock = || redlock.lock("{s}-shared").expire(secs(30)).wait(secs(10));
+    for shared in [lock().read(), lock().permits(2)] {
+        let holder = shared.acquire().await.unwrap();
+        let migration = Migration::of(&cluster, "lock:{s}-shared").await;
+        migration.begin().await;
+        assert_eq!(holder.release().await.unwrap(), Released::Released);
+        migration.move_key(MARK).await;
+        migration.finish().await;
+        drop(lock().acquire().await.unwrap());
+    }
+}

@@ -7,7 +7,7 @@ use crate::backend::redis::commands::Script;
 static SCRIPTS: [(&Script, &str); 6] = [
     (&acquire::SCRIPT, "7c4a0dbe8bb404ba8b92609826ae6f61faef4a94"),
     (&enqueue::SCRIPT, "9cfb4904b322cce0745b6c9fe658fae8651243f3"),
-    (&release::SCRIPT, "2ed22d6110eea5fe719583df79ae0991456a23d3"),
+    (&release::SCRIPT, "be303237dd0ab2fe414ce983d63fb685d39790fe"),
     (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
     (&downgrade::SCRIPT, "c4687a9d325ece90d6d3cca971d048314499100e"),

@@ -22,23 +22,26 @@ if not lease_end then
 end
 local now = clock()
 redis.call('ZREM', holders, owner)
+-- pcall from here on: while a slot is moved, a key that this script has deleted counts as one of
+-- the other server.
 local reply = tonumber(lease_end) > now and 1 or 0
 if queue then
   queue.group().end_leases()
 else
-  redis.call('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
+  redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
 end
-local last_end = tonumber(redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2] or '0')
+local last_end = tonumber(redis.pcall('ZRANGE', holders, -1, -1, 'WITHSCORES')[2] or '0')
 if last_end <= now then
   -- The marker first: the next owner begins a new group, with leases of its own.
-  redis.call('DEL', lock, holders)
+  redis.call('DEL', lock)
+  redis.pcall('DEL', holders)
   if not queue then
     return reply
   end
   if queue.hand_over() then
     return reply * 2
   end
-  redis.call('DEL', lock)
+  redis.pcall('DEL', lock)
   return reply
 end
 local remaining = math.min(math.ceil((last_end - now) / 1000), 10000000000000)
