@@ -193,12 +193,19 @@ async fn what_nobody_is_told_otherwise_is_a_warning() {
     let proxy = Proxy::start(Server::shared().await);
     let redlock = Redlock::builder().url(proxy.url()).prefix(unique_prefix()).build().await;
     let (redlock, captured, key) = (redlock.unwrap(), capture(), unique_prefix());
-    let guard = redlock.lock(&key).acquire().await.unwrap();
+    let mut guards = Vec::new();
+    for n in 0..5 {
+        let lock = redlock.lock(format!("{key}-{n}")).label("unreleased");
+        guards.push(lock.acquire().await.unwrap());
+    }
     proxy.always(contains(&key), Then::Answer(b"-NOPERM no permission\r\n".to_vec()));
-    drop(guard);
+    drop(guards);
     let warning = captured.wait_for(secs(20), &key, "could not be released").await;
     assert_eq!(warning.level, Level::WARN);
     assert!(warning.field("nodes").unwrap().contains("docs/security.md"), "{warning}");
+    // Of many of them the sum is told.
+    let sum = captured.wait_for(secs(20), "unreleased", "more locks could not be released").await;
+    assert_eq!((sum.level, sum.field("templates")), (Level::WARN, Some("unreleased: 2")));
 }
 
 /// Every policy but `noeviction` may delete locks that are held.

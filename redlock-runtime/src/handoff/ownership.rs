@@ -108,10 +108,11 @@ impl Ownership {
         // for a shorter lease, and one that arrives late would cut the lease of the next caller.
         let pass_on_at = (ended_in_time && !self.hold.has_min_hold()).then_some(now);
         let may_end_at = ended_in_time.then(|| self.hold.may_end_at());
+        let template = self.hold.terms.template;
         let keys = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
         keys.filter_map(move |key| {
             let task = self.let_go_of(key, pass_on_at)?;
-            Some(ReleaseTask { retain_until, may_end_at, ..task })
+            Some(ReleaseTask { template, retain_until, may_end_at, ..task })
         })
     }
 

@@ -23,6 +23,8 @@ mod verdict;
 pub(crate) struct ReleaseTask {
     pub(crate) engine: Arc<Engine>,
     pub(crate) claim: Claim,
+    /// The template of its key; empty: nobody held the lock.
+    pub(crate) template: &'static str,
     /// How many of the reserved fencing tokens were used, if the release gives the others back.
     pub(crate) unused: Option<TokensUsed>,
     pub(crate) leftovers: Leftovers,
@@ -57,6 +59,7 @@ impl ReleaseTask {
         Self {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
+            template: "",
             unused: tenure.unused(),
             leftovers: tenure.leftovers(),
             retain_until: None,

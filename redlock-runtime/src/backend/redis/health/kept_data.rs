@@ -6,8 +6,8 @@ use super::info::field;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeptData {
     Nothing,
-    /// The data that it had saved.
-    Snapshot,
+    /// What it had saved, or what had reached it while it was a replica.
+    Part,
     /// The data in its append-only file.
     Log,
 }
@@ -18,11 +18,16 @@ impl KeptData {
         let loaded_none = field(info, "rdb_last_load_keys_loaded") == Some("0");
         let has_log = field(info, "aof_enabled") == Some("1");
         let has_keys = info.lines().any(|line| line.starts_with("db") && line.contains(":keys="));
+        // The history of its former master, in zeros if it has none. What a replica has loaded or
+        // logs says nothing of what reached it.
+        let former_history = field(info, "master_replid2").unwrap_or_default();
+        let was_replica = former_history.bytes().any(|byte| byte != b'0');
         match (has_log, has_keys) {
             (_, false) => Self::Nothing,
+            (_, true) if was_replica => Self::Part,
             (true, true) => Self::Log,
             (false, true) if loaded_none => Self::Nothing,
-            (false, true) => Self::Snapshot,
+            (false, true) => Self::Part,
         }
     }
 }
@@ -36,8 +41,14 @@ mod tests {
         let keyspace = "db0:keys=1,expires=1\r\n";
         assert_eq!(KeptData::of("aof_enabled:1\r\n"), KeptData::Nothing);
         assert_eq!(KeptData::of(&format!("aof_enabled:1\r\n{keyspace}")), KeptData::Log);
-        assert_eq!(KeptData::of(&format!("aof_enabled:0\r\n{keyspace}")), KeptData::Snapshot);
+        assert_eq!(KeptData::of(&format!("aof_enabled:0\r\n{keyspace}")), KeptData::Part);
         let new = format!("rdb_last_load_keys_loaded:0\r\naof_enabled:0\r\n{keyspace}");
         assert_eq!(KeptData::of(&new), KeptData::Nothing);
+        let never = format!("{new}master_replid2:{}\r\n", "0".repeat(40));
+        assert_eq!(KeptData::of(&never), KeptData::Nothing);
+        let replid2 = "master_replid2:9f0c000000000000000000000000000000000000\r\n";
+        for promoted in [new, format!("aof_enabled:1\r\n{keyspace}")] {
+            assert_eq!(KeptData::of(&format!("{promoted}{replid2}")), KeptData::Part);
+        }
     }
 }

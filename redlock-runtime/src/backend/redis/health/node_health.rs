@@ -300,12 +300,12 @@ impl OutageLog {
                 "restarted without its data, or replaced: leases that were granted before are \
                  gone, and others may be granted the same locks; see `restart_guard`"
             ),
-            KeptData::Snapshot => tell!(
+            KeptData::Part => tell!(
                 warn,
                 node,
                 %client,
-                "restarted, or replaced: leases may be gone that were granted after it had saved \
-                 its data last; see `restart_guard`"
+                "restarted, or replaced: leases may be gone that it had not saved, or that had not \
+                 reached it as a replica; see `restart_guard`"
             ),
             KeptData::Log => tell!(info, node, %client, "restarted with the data of its log"),
         }
