@@ -245,7 +245,10 @@ async fn what_is_no_sentinel_or_no_master_is_told() {
 
     let wrong = set.servers().iter().map(Server::url);
     let error = Redlock::builder().sentinel(wrong, MASTER).build().await.unwrap_err();
-    assert!(error.to_string().contains("not point to a sentinel"), "{error}");
+    let error = error.to_string();
+    let is_named = |server: &Server| error.contains(&server.addr().to_string());
+    assert!(error.contains("not point to a sentinel"), "{error}");
+    assert!(set.servers().iter().any(is_named), "{error}");
 }
 
 #[tokio::test]
@@ -289,4 +292,5 @@ async fn the_login_of_the_master_stands_in_its_url_and_nowhere_else() {
     let error = builder(&format!("stranger:{SECRET}")).build().await.unwrap_err();
     assert_eq!(kind_of(&error), NodeErrorKind::Authentication);
     assert!(!format!("{error} {error:?}").contains(SECRET), "{error}");
+    assert!(error.to_string().contains(&set.master().await.addr().to_string()), "{error}");
 }

@@ -89,7 +89,7 @@ fn is_end(error: &RedisError) -> bool {
     )
 }
 
-fn io_kind(error: &RedisError) -> Option<io::ErrorKind> {
+pub(crate) fn io_kind(error: &RedisError) -> Option<io::ErrorKind> {
     type Shared = Arc<dyn Error + Send + Sync>;
     let shared = error.source()?.downcast_ref::<Shared>()?;
     shared.downcast_ref::<io::Error>().map(io::Error::kind)

@@ -17,6 +17,8 @@ mod last_checks;
 mod majority;
 #[cfg(feature = "cluster")]
 pub(crate) mod masters;
+#[cfg(feature = "sentinel")]
+mod named_server;
 #[cfg(feature = "cluster")]
 mod sent_scripts;
 #[cfg(feature = "sentinel")]

@@ -8,6 +8,7 @@ use deadpool_redis::redis::{ConnectionInfo, RedisResult};
 use deadpool_redis::sentinel::Pool;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::named_server::of_server;
 use super::sentinel_answer::{PAUSE, SentinelQuestion, master_address};
 use super::sentinel_vote::{MasterAddress, Namings};
 use super::sentinel_watch::{LedTo, SentinelWatch};
@@ -162,7 +163,8 @@ impl Source for Sentinels {
                 let master = master?;
                 match dial::connect(&master, lookup).await {
                     Err(error) => {
-                        Err(Box::pin(unasked::explained(master.addr(), lookup, error)).await)
+                        let explained = unasked::explained(master.addr(), lookup, error);
+                        Err(of_server(master.addr(), Box::pin(explained).await))
                     }
                     made => {
                         led_to.note(master.addr(), begun);

@@ -10,6 +10,7 @@ use deadpool_redis::redis::{
 };
 use tokio::time::{sleep, timeout};
 
+use super::named_server::of_server;
 use super::sentinel_vote::{MasterAddress, Naming, Namings};
 use crate::backend::redis::connection::host_lookup::HostLookup;
 use crate::backend::redis::connection::{address, dial};
@@ -43,24 +44,33 @@ impl SentinelQuestion<'_> {
     /// How to connect to the master that the sentinel names, once that has said that it is one. One
     /// that is silent is waited for as long as the sentinel names no other one.
     pub(super) async fn answer(&self) -> RedisResult<ConnectionInfo> {
-        let Self { sentinel, master, like, lookup, .. } = *self;
-        let mut connection = connect(sentinel, lookup).await?;
-        let role: Role = in_time(redis::cmd("ROLE").query_async(&mut connection)).await?;
-        if !matches!(role, Role::Sentinel { .. }) {
-            let told = "Address does not point to a sentinel node";
-            return Err((ErrorKind::InvalidClientConfig, told).into());
-        }
-        let named = in_time(naming(&mut connection, master)).await?;
+        let Self { sentinel, like, lookup, .. } = *self;
+        let answer = self.ask().await.map_err(|error| of_server(sentinel.addr(), error));
+        let (named, mut connection) = answer?;
         let mut named = named.and_then(|named| self.note(named)).ok_or_else(no_master)?;
         loop {
             let at = like.clone().set_addr(address::place(like.addr(), &named));
             tokio::select! {
                 is_master = is_master(&at, lookup) => {
-                    return if is_master? { Ok(at) } else { Err(no_master()) };
+                    let is_master = is_master.map_err(|error| of_server(at.addr(), error))?;
+                    return if is_master { Ok(at) } else { Err(no_master()) };
                 }
                 next = self.successor_of(&named, &mut connection) => named = next,
             }
         }
+    }
+
+    /// What the sentinel names, and the connection to it.
+    async fn ask(&self) -> RedisResult<(Option<Naming>, MultiplexedConnection)> {
+        let mut connection = connect(self.sentinel, self.lookup).await?;
+        let role: Role = in_time(redis::cmd("ROLE").query_async(&mut connection)).await?;
+        if !matches!(role, Role::Sentinel { .. }) {
+            let told = "Address does not point to a sentinel node";
+            let kind = ErrorKind::InvalidClientConfig;
+            return Err((kind, told, self.sentinel.addr().to_string()).into());
+        }
+        let named = in_time(naming(&mut connection, self.master)).await?;
+        Ok((named, connection))
     }
 
     /// The master that takes the place of this one, once the sentinel names it.
