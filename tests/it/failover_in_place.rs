@@ -8,7 +8,7 @@ use redlock::{LeaseState, LostReason, Redlock};
 
 use crate::support::proxy::{Then, command, contains};
 use crate::support::{
-    Masters, Proxy, Replicated, Server, eventually, ms, secs, time_passes, unique_prefix,
+    Masters, Proxy, Replicated, Server, capture, eventually, ms, secs, time_passes, unique_prefix,
 };
 
 /// The connection for renewals leads to the old server, where the lock never was. Neither server
@@ -51,6 +51,21 @@ async fn the_connection_of_calls_follows_the_one_for_renewals() {
     let is_renewed = || async { if guard.renewals() > 0 { Ok(()) } else { Err(guard.state()) } };
     eventually(secs(20), is_renewed).await;
     assert_eq!(guard.state(), LeaseState::Held);
+}
+
+/// The old server refuses what is written, which breaks no connection and is no outage.
+#[tokio::test]
+async fn a_switch_to_another_server_is_told_though_nothing_broke() {
+    let (captured, masters) = (capture(), Masters::start(2).await);
+    let proxy = Proxy::start(&masters[0]);
+    let builder = Redlock::builder().url(proxy.url()).prefix(unique_prefix());
+    let redlock = builder.build().await.unwrap();
+    drop(redlock.lock("before").acquire().await.unwrap().release().await);
+    proxy.lead_to(&masters[1]);
+    let port = masters[1].addr().port().to_string();
+    masters[0].raw().cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
+    drop(redlock.lock("after").wait(secs(20)).acquire().await.unwrap());
+    captured.wait_for(secs(20), &proxy.addr().to_string(), "or replaced").await;
 }
 
 /// A lock that is gone costs the others nothing, though no new connection can be made to ask again.

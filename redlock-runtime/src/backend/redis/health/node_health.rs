@@ -116,7 +116,7 @@ impl OutageLog {
         telemetry::node_answers(&self.node);
     }
 
-    /// A connection broke that had worked before.
+    /// A connection broke that had worked before, or leads to another process.
     pub(crate) fn broke(&self) {
         self.state.lock().is_suspect = true;
         self.news.notify_one();

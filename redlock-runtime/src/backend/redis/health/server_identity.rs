@@ -7,6 +7,7 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use tokio::sync::Notify;
 
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
@@ -33,6 +34,8 @@ pub(crate) struct ServerIdentity {
     /// The key of the founders: if it outlived a restart, so did the locks.
     founders_key: Option<Arc<str>>,
     state: Mutex<IdentityState>,
+    /// Without a restart guard: notified when another process answers than before.
+    moves: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +76,7 @@ enum Proof {
 
 impl ServerIdentity {
     pub(crate) fn new(node: String, founders_key: Option<Arc<str>>) -> Self {
-        Self { node, founders_key, state: Mutex::default() }
+        Self { node, founders_key, state: Mutex::default(), moves: Notify::new() }
     }
 
     /// Is the server identified on each new connection?
@@ -122,7 +125,20 @@ impl ServerIdentity {
     /// and this is to be called again after a pause.
     pub(crate) fn recognize(&self, info: &str, connection: &Superseded) -> Option<Duration> {
         let run_id = field(info, "run_id").filter(|run_id| !run_id.is_empty())?;
-        self.state.lock().recognize(run_id, connection, CLOCK.now())
+        let (pause, has_moved) = {
+            let mut state = self.state.lock();
+            let before = state.moved;
+            (state.recognize(run_id, connection, CLOCK.now()), state.moved != before)
+        };
+        if has_moved {
+            self.moves.notify_one();
+        }
+        pause
+    }
+
+    /// Waits until another process answers than before, as `recognize` has found.
+    pub(crate) async fn moves(&self) {
+        self.moves.notified().await;
     }
 
     /// No connection is used any more that has `begun` by then: its server was replaced.
