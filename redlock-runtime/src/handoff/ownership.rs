@@ -102,13 +102,12 @@ impl Ownership {
     /// Ends the hold at `now`. Returns what has to be freed on the server; other callers of this
     /// process have the rest.
     fn let_go(&mut self, now: Moment) -> impl Iterator<Item = ReleaseTask> {
-        let retain_until = self.hold.retained_until();
+        let (template, retain_until) = (self.hold.terms.template, self.hold.retained_until());
         let ended_in_time = self.held.is_some() && self.scheduler.end(&self.hold, now);
         // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked
         // for a shorter lease, and one that arrives late would cut the lease of the next caller.
         let pass_on_at = (ended_in_time && !self.hold.has_min_hold()).then_some(now);
         let may_end_at = ended_in_time.then(|| self.hold.may_end_at());
-        let template = self.hold.terms.template;
         let keys = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
         keys.filter_map(move |key| {
             let task = self.let_go_of(key, pass_on_at)?;

@@ -44,7 +44,9 @@ impl LockKey {
             return Err(LockError::InvalidKey { key: excerpt(name), reason });
         }
         let (slot, has_tag) = (slot(&full, tag), tag.is_some());
-        Ok(Self { full, prefix_length: prefix.len() as u32, slot, has_tag })
+        // A prefix is short.
+        let prefix_length = u32::try_from(prefix.len()).unwrap_or(u32::MAX);
+        Ok(Self { full, prefix_length, slot, has_tag })
     }
 
     fn prefix(&self) -> &str {

@@ -55,11 +55,12 @@ pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
 }
 
 /// The answer came over a connection whose server no longer has a vote. What the command did there
-/// is undone where it could do harm.
+/// is undone where it could do harm. It is no outage: another server answers.
 pub(crate) fn superseded(node: &str) -> Failure {
     let message = "another server answers at this address now, or this one has become a replica: \
-                   its answer does not count; the next try is sent over a new connection";
-    Failure::new(NodeError::new(node, NodeErrorKind::Unreachable, message), true, false)
+                   its answer does not count";
+    let error = NodeError::new(node, NodeErrorKind::ReadOnly, message);
+    Failure::new(error.advising("the next try is sent over a new connection"), true, false)
 }
 
 /// The command is for the process that answered there before, and was not sent.

@@ -49,7 +49,8 @@ pub(crate) async fn send_script<S: Source, T>(
         }
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         match bounded(connection, deadline, call.send(&mut sending.loan, &mut was_cut)).await {
-            Ok(Ok(_)) if sending.loan.is_superseded() => break superseded(node),
+            // It says nothing of the server that answers now.
+            Ok(Ok(_)) if sending.loan.is_superseded() => return Err(superseded(node)),
             Ok(Ok((value, confirmed))) => {
                 sending.loan.heard();
                 let Some(reply) = decode(&value) else {

@@ -31,12 +31,11 @@ fn by_itself(claim: &Claim) -> Invocation {
 pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
     let Value::BulkString(granted) = value else { return replies::refused(value) };
     let granted = std::str::from_utf8(granted).ok()?;
-    let (first, micros, further): (FencingToken, _, _) = match granted.split_once(' ') {
-        Some((first, time)) => (first.parse().ok()?, time.parse().ok()?, 0),
-        None => {
-            let time = granted.parse().ok()?;
-            (time, time.into(), FURTHER)
-        }
+    let first_and_time = granted.split_once(' ');
+    let first: FencingToken = first_and_time.map_or(granted, |(first, _)| first).parse().ok()?;
+    let (micros, further) = match first_and_time {
+        Some((_, time)) => (time.parse().ok()?, 0),
+        None => (first.into(), FURTHER),
     };
     let last = FencingToken::new(u64::from(first) + further)?;
     let fencing_tokens = FencingTokens { first, last };

@@ -119,7 +119,8 @@ async fn the_answer_of_a_server_that_another_one_replaced_meanwhile_does_not_cou
     let sent = send_script(&health, &connection, &call, &deadline, |_| Some(()), undo).await;
     let failure = sent.err().expect("the answer does not count");
     assert!(failure.is_unknown && !failure.is_final);
-    assert_eq!(failure.error.kind(), NodeErrorKind::Unreachable);
+    assert_eq!(failure.error.kind(), NodeErrorKind::ReadOnly);
+    assert!(!health.is_out(), "another server answers");
     assert_eq!(undone.into_inner(), 1);
     assert!(!connection.is_connected() && !connection.fell_silent());
 }
