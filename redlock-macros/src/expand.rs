@@ -211,8 +211,8 @@ fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
         |binding: &&Binding| !hygiene::may_use(body.clone(), std::slice::from_ref(&binding.name));
     let taken = taken(plan, bindings.iter().filter(is_left));
     // The arguments have their names again, which the body has to see: a lint of clippy that some
-    // crates switch on takes that for the user's doing, who could not cure it. Where a crate forbids
-    // the lint, the lint would be an error, too.
+    // crates switch on takes that for the user's doing, who could not cure it. In a crate that
+    // forbids the lint, it would be an error without this line, too.
     quote_spanned! {at=>
         #[allow(clippy::shadow_reuse)]
         let (__key, #(#mutability #names),*) =

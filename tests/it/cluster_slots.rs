@@ -196,19 +196,36 @@ async fn a_lease_moves_with_its_slot() {
 }
 
 /// The script deletes the key of the holders with its last member: from then on it counts as a key
-/// of the other master.
+/// of the other master, and so does the lock. Where others wait, all keys are still at the old
+/// master, and the script would hand the lock over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_holder_of_a_shared_lock_frees_it_while_its_slot_is_moved() {
     let cluster = Cluster::start_with(secs(60), &[]).await;
     let redlock = client(&cluster).await;
-    let lock = || redlock.lock("{s}-shared").expire(secs(30)).wait(secs(10));
-    for shared in [lock().read(), lock().permits(2)] {
+    let lock = || redlock.lock("{s}-shared").expire(secs(30)).wait(secs(60));
+    for (shared, others) in [
+        (lock().read(), None),
+        (lock().permits(1), None),
+        (lock().permits(1), Some(lock().permits(1))),
+        (lock().read(), Some(lock())),
+    ] {
         let holder = shared.acquire().await.unwrap();
         let migration = Migration::of(&cluster, "lock:{s}-shared").await;
+        let waiting = others.map(|others| tokio::spawn(others.acquire()));
+        if waiting.is_some() {
+            let queue = ["LLEN", "lock:{s}-shared::queue"];
+            eventually(secs(20), || async { migration.from.int(&queue).await == 1 }).await;
+            migration.from.cmd(&["SET", "lock:{s}-shared::fence", "1"]).await;
+        }
         migration.begin().await;
         assert_eq!(holder.release().await.unwrap(), Released::Released);
-        migration.move_key(MARK).await;
+        for key in [MARK, "lock:{s}-shared", "lock:{s}-shared::queue", "lock:{s}-shared::fence"] {
+            migration.move_key(key).await;
+        }
         migration.finish().await;
-        drop(lock().acquire().await.unwrap());
+        match waiting {
+            Some(waiting) => drop(waiting.await.unwrap().unwrap()),
+            None => drop(lock().acquire().await.unwrap()),
+        }
     }
 }

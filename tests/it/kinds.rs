@@ -55,6 +55,28 @@ async fn the_marker_lasts_as_long_as_the_last_of_its_readers() {
     assert_eq!(lock.raw.int(&["EXISTS", &lock.helper("holders")]).await, 0);
 }
 
+/// An answer that the release cannot have is not taken for "nobody else holds it".
+#[tokio::test]
+async fn a_release_that_may_not_look_at_the_other_holders_frees_nothing() {
+    let server = Server::builder().acl("reader on >pw ~* &* +@all -zrange").start().await;
+    let connect = async |url: String| {
+        Redlock::builder().url(url).prefix("lock:").lazy().build().await.unwrap()
+    };
+    let reader = connect(server.url_for("reader", "pw")).await;
+    let read = || reader.lock("k").read().expire(secs(60)).wait(Wait::Never).acquire();
+    let (leaving, staying) = (read().await.unwrap(), read().await.unwrap());
+    let writer = connect(server.url()).await;
+    let waiting = tokio::spawn(writer.lock("k").wait(secs(60)).acquire());
+    let raw = server.raw();
+    let is_queued = || async { raw.int(&["LLEN", "{lock:k}:queue"]).await == 1 };
+    eventually(secs(20), is_queued).await;
+    assert!(leaving.release().await.is_err());
+    assert_eq!(raw.get("lock:k").await.as_deref(), Some("<readers>"));
+    assert!(!waiting.is_finished());
+    staying.check().unwrap();
+    waiting.abort();
+}
+
 /// An operator may delete the record, or a server whose memory is full.
 #[tokio::test]
 async fn holders_that_were_deleted_come_back_with_an_end() {

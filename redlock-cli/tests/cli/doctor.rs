@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "36922ea1835ded741ca4c8d06602499152749a0b");
+        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "58708aae33577dfa6e6dd3add1cbe86003cd4ac3");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))
@@ -230,7 +230,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     load_scripts(&server).await;
     let (grade, text) = finding(&doctor("locks").await, "rights");
     assert_eq!(grade, "good", "{text}");
-    let kinds = "read locks and permits would need +evalsha|7c4a0dbe8bb404ba8b92609826ae6f61faef4a";
+    let kinds = "read locks and permits would need +evalsha|9c0f4cc4941c903d90071b61c3244edf7205ca";
     assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
     let doctor_of_locks = doctor("locks").await;
     assert_eq!(finding(&doctor_of_locks, "locking").0, "good");

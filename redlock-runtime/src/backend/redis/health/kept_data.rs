@@ -18,13 +18,14 @@ impl KeptData {
         let loaded_none = field(info, "rdb_last_load_keys_loaded") == Some("0");
         let has_log = field(info, "aof_enabled") == Some("1");
         let has_keys = info.lines().any(|line| line.starts_with("db") && line.contains(":keys="));
-        // The history of its former master, in zeros if it has none. What a replica has loaded or
-        // logs says nothing of what reached it.
-        let former_history = field(info, "master_replid2").unwrap_or_default();
-        let was_replica = former_history.bytes().any(|byte| byte != b'0');
+        // The history that it goes on from, in zeros if there is none: that of the master whose
+        // replica it was, of which it has what reached it, whatever it loaded or logs. A master
+        // that has loaded a snapshot with a history looks the same.
+        let history = field(info, "master_replid2").unwrap_or_default();
+        let goes_on = history.bytes().any(|byte| byte != b'0');
         match (has_log, has_keys) {
             (_, false) => Self::Nothing,
-            (_, true) if was_replica => Self::Part,
+            (_, true) if goes_on => Self::Part,
             (true, true) => Self::Log,
             (false, true) if loaded_none => Self::Nothing,
             (false, true) => Self::Part,

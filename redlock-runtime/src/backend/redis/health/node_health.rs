@@ -56,7 +56,7 @@ struct HealthState {
     /// What the wall clock showed at the moment of the last `since`: it stays the same while the
     /// clock is set.
     shown: Option<(Moment, SystemTime)>,
-    /// A connection broke: another process may answer now.
+    /// A connection broke, or leads to another process than before.
     is_suspect: bool,
     run_id: Option<String>,
 }
@@ -191,7 +191,7 @@ impl OutageLog {
         }
     }
 
-    /// Waits for an outage to begin, or a connection to break.
+    /// Waits for an outage to begin, or for a call of [`broke`](Self::broke).
     pub(crate) async fn news(&self) {
         self.news.notified().await;
     }
@@ -262,7 +262,7 @@ impl OutageLog {
         tell!(info, node, %client, failed, "back after {}", seconds(lasted));
     }
 
-    /// Has a connection broken since the last call of this function?
+    /// May another process answer than at the last call of this function?
     pub(crate) fn take_suspicion(&self) -> bool {
         std::mem::take(&mut self.state.lock().is_suspect)
     }

@@ -21,7 +21,8 @@ const SHORTEST_PAUSE_OF_MANY: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE_OF_MANY: Duration = Duration::from_secs(5);
 const REPLY_OF_MANY: Duration = Duration::from_secs(3);
 
-/// Waits for outages, and for connections that break or lead to another process. `check` asks whether an outage is over.
+/// Waits for outages, and for connections that break or lead to another process. `check` asks
+/// whether an outage is over.
 pub(crate) async fn watch<S: Source>(core: &NodeCore<S>, check: &dyn HealthCheck) {
     let health = &core.health;
     let longest = if S::LEADS_TO_ONE { LONGEST_PAUSE } else { LONGEST_PAUSE_OF_MANY };

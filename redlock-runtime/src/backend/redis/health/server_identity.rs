@@ -1,6 +1,5 @@
 //! Which process answers at a node's address, since when, and whether its clock jumps.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +12,13 @@ use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded};
-use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
+use crate::backend::{Cause, ClockOffset, MemorySince};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::shield::tell;
 use crate::telemetry;
 use identity::Identity;
+use proof::{Proof, prove};
 
 /// A clock that wobbles may jump with every answer; it is told this often at most.
 const JUMP_AGAIN: Duration = Duration::from_secs(60);
@@ -61,17 +61,6 @@ struct IdentityState {
     jumps_untold: u64,
     /// It was reported that the server does not identify itself.
     is_reported: bool,
-}
-
-/// The proof that a server remembers leases from before this client met it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Proof {
-    Nothing,
-    /// Clients have watched this process for this long.
-    Watched(Duration),
-    /// It keeps every write over a restart. Clients have watched its data for this long; `None`:
-    /// since its group began.
-    Durable(Option<Duration>),
 }
 
 impl ServerIdentity {
@@ -125,11 +114,10 @@ impl ServerIdentity {
     /// and this is to be called again after a pause.
     pub(crate) fn recognize(&self, info: &str, connection: &Superseded) -> Option<Duration> {
         let run_id = field(info, "run_id").filter(|run_id| !run_id.is_empty())?;
-        let (pause, has_moved) = {
-            let mut state = self.state.lock();
-            let before = state.moved;
-            (state.recognize(run_id, connection, CLOCK.now()), state.moved != before)
-        };
+        let (now, mut state) = (CLOCK.now(), self.state.lock());
+        let pause = state.recognize(run_id, connection, now);
+        let has_moved = state.moved == Some(now);
+        drop(state);
         if has_moved {
             self.moves.notify_one();
         }
@@ -229,43 +217,6 @@ impl ServerIdentity {
             "the server's clock jumped; leases follow it: slew clocks, do not step them"
         );
     }
-}
-
-/// What is proved by the list that clients have left on the server, and by its configuration. If
-/// the user may not read the configuration, the careful answer is returned.
-async fn prove(
-    info: &str,
-    identity: &Identity,
-    known: Option<&Identity>,
-    founders_key: &str,
-    connection: &mut (impl ConnectionLike + Send),
-) -> RedisResult<Proof> {
-    let founders: Option<String> =
-        redis::cmd("GET").arg(founders_key).query_async(connection).await?;
-    let Some(founders) = founders else { return Ok(Proof::Nothing) };
-    let witness = Witness::find(&founders);
-    if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
-        return Ok(Proof::Watched(witness.watched_for));
-    }
-    // The data that it has kept must be those of the process that answered here before.
-    let is_heir = known.is_none_or(|known| {
-        // Dates name all other servers.
-        let mut names = founders.split(' ').filter(|word| !word.contains("=@"));
-        names.any(|name| name.contains(&*known.run_id))
-    });
-    if field(info, "aof_enabled") != Some("1") || identity.was_promoted || !is_heir {
-        return Ok(Proof::Nothing);
-    }
-    let mut ask = redis::cmd("CONFIG");
-    ask.arg("GET").arg("*appendfsync*");
-    // RESP3 has a map for them.
-    let settings: RedisResult<HashMap<String, String>> = ask.query_async(connection).await;
-    let is_durable = settings.is_ok_and(|settings| {
-        let has = |name, value| settings.get(name).is_some_and(|found| found == value);
-        has("appendfsync", "always") && has("no-appendfsync-on-rewrite", "no")
-    });
-    let watched_for = witness.map(|witness| witness.watched_for);
-    Ok(if is_durable { Proof::Durable(watched_for) } else { Proof::Nothing })
 }
 
 const UNKNOWN: &str = "the server does not tell who it is, so that a restart would not be noticed: \
@@ -400,5 +351,6 @@ impl IdentityState {
 }
 
 mod identity;
+mod proof;
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,8 @@ use deadpool_redis::redis::{ConnectionAddr, ErrorKind, RedisError, make_extensio
 use crate::backend::redis::connection::unasked::io_kind;
 use crate::backend::tls;
 
-/// The same error, with the address of the server that it is about. One of TLS stays as it is: its
-/// cause would be lost.
+/// The same error, with the address of the server that it is about. One of TLS stays as it is, as
+/// its cause would be lost, and so does one of the client library about what it has read.
 pub(crate) fn of_server(address: &ConnectionAddr, error: RedisError) -> RedisError {
     let with_address =
         || error.detail().map_or(address.to_string(), |detail| format!("{detail} ({address})"));

@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "f4caae0b92e9eafb05633b6ee362d004cb45918a"),
-    (&rotate::SCRIPT, "447361793c6e59fc6e05d10c2c95b0bda4761169"),
-    (&nudge::SCRIPT, "bb3270560be65442739d1e6c4414717aacc35090"),
-    (&release_all::SCRIPT, "36922ea1835ded741ca4c8d06602499152749a0b"),
-    (&release::SCRIPT, "d0cb3adc5ffea7354344882a88e05bc20c77d30b"),
+    (&enqueue::SCRIPT, "fe9560d4471fb04aff2ffb8ac8c8ff19b3cd5815"),
+    (&rotate::SCRIPT, "8feef679859bba2383e876a5808b07a971d1633f"),
+    (&nudge::SCRIPT, "864e8a3979c9fe497f1e28724bee7eb48bde3775"),
+    (&release_all::SCRIPT, "58708aae33577dfa6e6dd3add1cbe86003cd4ac3"),
+    (&release::SCRIPT, "3cfa6872984e661ccf7f4211cd418e05862f951c"),
 ];
 
 /// The texts of all scripts.

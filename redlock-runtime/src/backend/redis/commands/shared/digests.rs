@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "7c4a0dbe8bb404ba8b92609826ae6f61faef4a94"),
-    (&enqueue::SCRIPT, "9cfb4904b322cce0745b6c9fe658fae8651243f3"),
-    (&release::SCRIPT, "be303237dd0ab2fe414ce983d63fb685d39790fe"),
+    (&acquire::SCRIPT, "9c0f4cc4941c903d90071b61c3244edf7205ca07"),
+    (&enqueue::SCRIPT, "9854f3acc076480b8b5cec5a684a79092ddffe5d"),
+    (&release::SCRIPT, "b6c93aa4b1944c800e981be99b2f94b9e56853a4"),
     (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "c4687a9d325ece90d6d3cca971d048314499100e"),
+    (&downgrade::SCRIPT, "6334e303fe3018c0503e9630261aa8c247193d0e"),
 ];
 
 /// The texts of all scripts.

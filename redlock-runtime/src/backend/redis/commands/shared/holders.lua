@@ -99,7 +99,12 @@ function group_of(queue, lock, queue_key, sender)
   -- the last of the leases. Returns an error message, if any.
   function group.enter(marker, entries)
     local marker_left, longest, extra_life = -1, 0, 0
-    if redis.call('GET', lock) == marker then
+    -- pcall: a lock that a release has just deleted cannot be read while its slot is moved.
+    local holder = redis.pcall('GET', lock)
+    if type(holder) == 'table' then
+      return holder.err
+    end
+    if holder == marker then
       marker_left = marker_life()
     else
       -- pcall: a key that is no set of holders stays as it is, and the error is returned.

@@ -20,17 +20,18 @@ local lease_end = redis.call('ZSCORE', holders, owner)
 if not lease_end then
   return 0
 end
+-- The two owners whose leases end last, and the ends. From the next write on, a key that is gone
+-- counts as one of the other server while its slot is moved, so that it is not read any more.
+local last_two = redis.call('ZRANGE', holders, -2, -1, 'WITHSCORES')
+local last_end = tonumber(last_two[3] == owner and last_two[2] or last_two[4] or '0')
 local now = clock()
 redis.call('ZREM', holders, owner)
--- pcall from here on: while a slot is moved, a key that this script has deleted counts as one of
--- the other server.
 local reply = tonumber(lease_end) > now and 1 or 0
 if queue then
   queue.group().end_leases()
 else
   redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
 end
-local last_end = tonumber(redis.pcall('ZRANGE', holders, -1, -1, 'WITHSCORES')[2] or '0')
 if last_end <= now then
   -- The marker first: the next owner begins a new group, with leases of its own.
   redis.call('DEL', lock)
