@@ -312,8 +312,7 @@ async fn without_descriptors_the_system_is_blamed() {
     for args in [format!("run -w 60 {key} true"), "ls".to_owned()] {
         let mut codes = BTreeSet::new();
         for limit in 4..24 {
-            // What started the tests may have left it the third one (`flock`).
-            let script = format!("ulimit -n {limit}; exec {tool} {args} 3>&-");
+            let script = format!("ulimit -n {limit}; exec {tool} {args}");
             let command = ["-c", script.as_str()];
             let ended = ended(program("sh", &server.url(), &command).spawn().unwrap()).await;
             let is_blamed = ended.stderr.contains("Too many open files");

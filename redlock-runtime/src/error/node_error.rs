@@ -228,7 +228,8 @@ pub enum NodeErrorKind {
     CannotPersist,
     /// The server refuses writes because too few replicas are connected.
     NoReplicas,
-    /// The server is a read-only replica, or lost its master, or another one has its address by now.
+    /// The server is a read-only replica, or lost its master, or another one has its address by
+    /// now.
     ReadOnly,
     /// The server is a sentinel: it has no locks, and knows who does.
     Sentinel,
