@@ -210,9 +210,8 @@ fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let is_left =
         |binding: &&Binding| !hygiene::may_use(body.clone(), std::slice::from_ref(&binding.name));
     let taken = taken(plan, bindings.iter().filter(is_left));
-    // The arguments have their names again, which the body has to see: a lint of clippy that some
-    // crates switch on takes that for the user's doing, who could not cure it. In a crate that
-    // forbids the lint, it would be an error without this line, too.
+    // The body has to see the arguments under their own names. `clippy::shadow_reuse` would blame
+    // the user, who could not cure it. A crate that forbids this lint gets an error in either case.
     quote_spanned! {at=>
         #[allow(clippy::shadow_reuse)]
         let (__key, #(#mutability #names),*) =

@@ -18,9 +18,9 @@ impl KeptData {
         let loaded_none = field(info, "rdb_last_load_keys_loaded") == Some("0");
         let has_log = field(info, "aof_enabled") == Some("1");
         let has_keys = info.lines().any(|line| line.starts_with("db") && line.contains(":keys="));
-        // The history that it goes on from, in zeros if there is none: that of the master whose
-        // replica it was, of which it has what reached it, whatever it loaded or logs. A master
-        // that has loaded a snapshot with a history looks the same.
+        // The history of which the server's own is the continuation; only zeros: there is none. A
+        // promoted replica has one, and the data that had reached it, whatever it loaded or logs. A
+        // master that has loaded a snapshot with a history looks the same.
         let history = field(info, "master_replid2").unwrap_or_default();
         let goes_on = history.bytes().any(|byte| byte != b'0');
         match (has_log, has_keys) {
