@@ -138,6 +138,38 @@ async fn a_server_that_keeps_every_write_votes_at_once() {
     request.run(async {}).await.unwrap();
 }
 
+/// The note of the client that met the restarted servers first says whose data they have kept.
+#[tokio::test]
+async fn servers_that_keep_every_write_vote_at_once_for_each_client_that_knew_them() {
+    let masters = Masters::start_with(3, |server| server.append_only("always")).await;
+    let prefix = unique_prefix();
+    let [first, second] = [
+        on(masters.urls(), &prefix).build().await.unwrap(),
+        on(masters.urls(), &prefix).build().await.unwrap(),
+    ];
+    let key = format!("{prefix}nodes:fence");
+    let take = |redlock: &Redlock| redlock.lock("k").expire(secs(600)).wait(secs(30)).run(async {});
+    take(&first).await.unwrap();
+    take(&second).await.unwrap();
+    for master in masters.iter() {
+        master.kill9();
+        master.start_again().await;
+    }
+    eventually(secs(30), || async {
+        take(&first).await.unwrap();
+        let mut noted = 0;
+        for master in masters.iter() {
+            let founders = master.raw().get(&key).await;
+            noted += usize::from(founders.is_some_and(|founders| founders.contains("=^")));
+        }
+        noted == 3
+    })
+    .await;
+    take(&second).await.unwrap();
+    let later = on(masters.urls(), &prefix).build().await.unwrap();
+    take(&later).await.unwrap();
+}
+
 /// Each client lives for some milliseconds, as a job of cron does, and asks for the lock once.
 #[tokio::test]
 async fn clients_that_live_for_a_moment_get_the_votes_of_restarted_servers_back() {

@@ -21,11 +21,13 @@ pub(crate) struct MemorySince {
     /// Like `since`, but as if its clock had not jumped: a lease that it granted later than this is
     /// still on it, if it has not ended.
     pub(crate) kept_since: Moment,
+    /// The process that was met here before: this one has kept all of its data.
+    pub(crate) heir_of: Option<Arc<str>>,
 }
 
 impl MemorySince {
     pub(crate) fn new(run_id: Arc<str>, since: Moment, cause: Cause) -> Self {
-        Self { run_id, since, cause, kept_since: since }
+        Self { run_id, since, cause, kept_since: since, heir_of: None }
     }
 
     /// The memory of a process that goes by this name now: that of a master that was promoted
@@ -41,7 +43,7 @@ impl MemorySince {
 
     /// Its clock jumped, or may have: it has its keys, but leases may have ended early.
     pub(crate) fn doubted(self, since: Moment, cause: Cause) -> Self {
-        Self { since, cause, ..self }
+        Self { since, cause, heir_of: None, ..self }
     }
 }
 

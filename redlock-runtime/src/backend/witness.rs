@@ -19,24 +19,29 @@ pub(crate) struct Witness {
     /// What clocks of others showed when clients had already met this process
     /// (`quorum/other_clocks.rs`).
     pub(crate) dates: Dates,
+    /// The process whose data this one has kept, all of them, as the client has found that met
+    /// both.
+    pub(crate) heir_of: Option<Arc<str>>,
 }
 
 impl Witness {
-    /// The witness in the text of a list of founders, if there is one: one word for how long, and
-    /// one for the dates. A client that does not know dates reads the first word, and leaves out
-    /// the second one when it writes the list.
+    /// The witness in the text of a list of founders, if there is one: one word for how long, one
+    /// for the dates, and one for the process whose data this one has kept. A client that does not
+    /// know the later words reads the first one, and leaves them out when it writes the list.
     pub(crate) fn find(founders: &str) -> Option<Self> {
         let mut words = founders.split(' ').filter_map(|word| word.split_once('='));
         let (run_id, millis) = words.next()?;
         let watched_for = Duration::from_millis(millis.parse().ok()?);
-        // Dates of another process say nothing about this one.
-        let dates = words.filter(|(dated, _)| *dated == run_id);
-        let dates = dates.filter_map(|(_, word)| word.strip_prefix('@'));
+        // What is said of another process says nothing about this one.
+        let words: Vec<&str> =
+            words.filter(|(name, _)| *name == run_id).map(|(_, word)| word).collect();
+        let heir_of = words.iter().find_map(|word| word.strip_prefix('^')).map(Arc::from);
+        let dates = words.iter().filter_map(|word| word.strip_prefix('@'));
         let dates = dates.flat_map(|dates| dates.split(',')).filter_map(|date| {
             let (clock, millis) = date.rsplit_once(':')?;
             Some((clock.into(), millis.parse().ok()?))
         });
-        Some(Self { run_id: run_id.into(), watched_for, dates: dates.collect() })
+        Some(Self { run_id: run_id.into(), watched_for, dates: dates.collect(), heir_of })
     }
 
     /// Is this word of a list a witness, and not the name of a founder?
@@ -47,7 +52,7 @@ impl Witness {
 
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run_id, watched_for, dates } = self;
+        let Self { run_id, watched_for, dates, heir_of } = self;
         write!(f, "{run_id}={}", watched_for.as_millis())?;
         for (index, (clock, millis)) in dates.iter().enumerate() {
             if index == 0 {
@@ -56,7 +61,7 @@ impl fmt::Display for Witness {
                 write!(f, ",{clock}:{millis}")?;
             }
         }
-        Ok(())
+        heir_of.as_ref().map_or(Ok(()), |former| write!(f, " {run_id}=^{former}"))
     }
 }
 
@@ -66,7 +71,8 @@ mod tests {
 
     fn witness(dates: &[(&str, i64)]) -> Witness {
         let dates = dates.iter().map(|(clock, millis)| ((*clock).into(), *millis)).collect();
-        Witness { run_id: "a/h".into(), watched_for: Duration::from_millis(1_500), dates }
+        let watched_for = Duration::from_millis(1_500);
+        Witness { run_id: "a/h".into(), watched_for, dates, heir_of: None }
     }
 
     #[test]
@@ -76,9 +82,12 @@ mod tests {
             (&[("client", 7), ("d:e", -9)], "a/h=1500 a/h=@client:7,d:e:-9"),
         ] {
             let witness = witness(dates);
-            assert_eq!(witness.to_string(), text);
-            assert_eq!(Witness::find(&format!("b c {witness}")), Some(witness.clone()));
-            assert_eq!(Witness::find(text), Some(witness));
+            let heir = Witness { heir_of: Some("z".into()), ..witness.clone() };
+            for (witness, text) in [(witness, text.to_owned()), (heir, format!("{text} a/h=^z"))] {
+                assert_eq!(witness.to_string(), text);
+                assert_eq!(Witness::find(&format!("b c {witness}")), Some(witness.clone()));
+                assert_eq!(Witness::find(&text), Some(witness));
+            }
         }
     }
 
@@ -91,8 +100,15 @@ mod tests {
 
     /// A client that does not know dates leaves a list without them, or writes a word of its own.
     #[test]
-    fn dates_count_for_the_process_that_they_name() {
-        for founders in ["a/h=1500 b=@c:7", "a/h=1500 b@c:7", "a/h=1500 a/h=c:7", "a/h=1500 @c:7"] {
+    fn further_words_count_for_the_process_that_they_name() {
+        for founders in [
+            "a/h=1500 b=^z",
+            "a/h=1500 b^z",
+            "a/h=1500 b=@c:7",
+            "a/h=1500 b@c:7",
+            "a/h=1500 a/h=c:7",
+            "a/h=1500 @c:7",
+        ] {
             assert_eq!(Witness::find(founders), Some(witness(&[])), "{founders}");
         }
         let half = Witness::find("a/h=1500 a/h=@c,d:,:,e:x,f:8").unwrap();

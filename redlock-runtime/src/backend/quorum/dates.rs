@@ -13,7 +13,7 @@ impl RestartGuard {
     /// What this client has seen of a node; `None`: it has not met it.
     pub(super) fn seen(&self, member: &Member) -> Option<Seen> {
         let MemorySince { run_id, since: watched_since, .. } = member.backend.memory_since()?;
-        let MemorySince { since, cause, .. } = member.memory_since()?;
+        let MemorySince { since, cause, heir_of, .. } = member.memory_since()?;
         let now = self.now();
         let known_for = now.since(since);
         Some(Seen {
@@ -21,6 +21,7 @@ impl RestartGuard {
             known_for,
             is_doubted: matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_)),
             clocks: self.clocks_beside(&run_id),
+            heir_of,
             run_id,
         })
     }

@@ -77,7 +77,7 @@ impl Founders {
     /// also by the dates there.
     pub(crate) fn update(&self, found: Option<&str>, seen: &Seen) -> String {
         let founders = found.map_or_else(|| self.clone(), Self::parse);
-        let Seen { run_id, watched_for, known_for, is_doubted, clocks } = seen;
+        let Seen { run_id, watched_for, known_for, is_doubted, clocks, heir_of } = seen;
         if self.names(run_id) {
             return founders.text();
         }
@@ -92,7 +92,10 @@ impl Founders {
         let met = age.into_iter().fold(watched_for.max(*known_for), Duration::max);
         let kept = || dates.cloned().unwrap_or_default();
         let dates = clocks.as_ref().map_or_else(kept, |clocks| clocks.dates(met, dates));
-        let witness = Witness { run_id: Arc::clone(run_id), watched_for, dates };
+        // What it may have forgotten since, its heir does not know.
+        let heir_of = heir_of.clone().filter(|_| !is_doubted);
+        let heir_of = heir_of.or_else(|| others.as_ref()?.heir_of.clone());
+        let witness = Witness { run_id: Arc::clone(run_id), watched_for, dates, heir_of };
         format!("{} {witness}", founders.text())
     }
 }
@@ -109,13 +112,16 @@ pub(crate) struct Seen {
     pub(crate) is_doubted: bool,
     /// `None`: no other node has told its time.
     pub(crate) clocks: Option<OtherClocks>,
+    /// The process whose data it has kept, all of them.
+    pub(crate) heir_of: Option<Arc<str>>,
 }
 
 impl Seen {
     /// What a client has seen of a node that it has not met. No process is called `?`.
     pub(crate) fn nothing() -> Self {
         let (watched_for, known_for) = (Duration::ZERO, Duration::ZERO);
-        Self { run_id: "?".into(), watched_for, known_for, is_doubted: false, clocks: None }
+        let (is_doubted, clocks, heir_of) = (false, None, None);
+        Self { run_id: "?".into(), watched_for, known_for, is_doubted, clocks, heir_of }
     }
 }
 
@@ -135,7 +141,7 @@ mod tests {
 
     fn seen(run_id: &str, secs: u64) -> Seen {
         let (watched_for, known_for) = (Duration::from_secs(secs), Duration::from_secs(secs));
-        Seen { run_id: run_id.into(), watched_for, known_for, is_doubted: false, clocks: None }
+        Seen { run_id: run_id.into(), watched_for, known_for, ..Seen::nothing() }
     }
 
     /// What a client has seen whose clock, and that of another node, show `now` seconds.
@@ -185,6 +191,14 @@ mod tests {
         assert_eq!(dated_to(Some(&later), doubted), anew.replace('d', "c"));
         // The witness does not make a founder for other clients either.
         assert_eq!(Founders::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
+        // Whose data it has kept is noted for clients that knew only that process.
+        let heir = || Seen { heir_of: Some("a".into()), ..seen("c", 10) };
+        let noted = "a b c=10000 c=^a";
+        assert_eq!(founders.update(None, &heir()), noted);
+        assert_eq!(founders.update(Some(noted), &seen("c", 2)), noted);
+        let doubted = founders.update(Some(noted), &Seen { is_doubted: true, ..heir() });
+        assert_eq!(doubted, "a b c=10000");
+        assert_eq!(founders.update(Some(noted), &seen("d", 2)), "a b d=2000");
         // A founder needs no witness.
         assert_eq!(founders.update(Some("a b"), &seen("b", 2)), "a b");
     }

@@ -253,6 +253,7 @@ impl IdentityState {
         if is_other {
             self.oldest.supersede_all(now);
         }
+        let heir_of = known.as_ref().filter(|_| is_other).map(Identity::name);
         let cause = match known {
             None => Cause::Started,
             Some(_) if identity.was_promoted => Cause::Replaced,
@@ -266,7 +267,8 @@ impl IdentityState {
                 let gap = self.memory_since.take().filter(|gap| gap.cause != Cause::Started);
                 let gap = gap.filter(|gap| gap.since > since);
                 let gap = gap.map(|gap| MemorySince { run_id: Arc::clone(&run_id), ..gap });
-                gap.unwrap_or_else(|| memory(since, Cause::Started))
+                let kept = gap.unwrap_or_else(|| memory(since, Cause::Started));
+                MemorySince { heir_of, ..kept }
             }
             // Clients have not watched it here while another process answered: the address has
             // moved there and back, and what was granted meanwhile is not known to this one.

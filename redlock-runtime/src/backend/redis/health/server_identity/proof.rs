@@ -36,7 +36,14 @@ pub(super) async fn prove(
     let Some(founders) = founders else { return Ok(Proof::Nothing) };
     let witness = Witness::find(&founders);
     if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
-        return Ok(Proof::Watched(witness.watched_for));
+        let watched_for = witness.watched_for;
+        // Another client has found that it kept all data of the process that this client knew.
+        let is_heir = known.is_some_and(|known| witness.heir_of == Some(known.name()));
+        return Ok(if is_heir {
+            Proof::Durable(Some(watched_for))
+        } else {
+            Proof::Watched(watched_for)
+        });
     }
     // The data that it has kept must be those of the process that answered here before.
     let is_heir = known.is_none_or(|known| {

@@ -36,7 +36,10 @@ fn a_server_that_lost_nothing_remembers_what_it_did_before_its_restart() {
         let mut state = IdentityState::default();
         meet(&mut state, &info("a", "h", "00"), at(100));
         state.meet(&identity(&info("b", "i", "00")), Proof::Durable(watched_for), at(130));
-        assert_eq!(state.memory_since.unwrap().since, since);
+        let memory_since = state.memory_since.unwrap();
+        assert_eq!((memory_since.since, memory_since.heir_of.as_deref()), (since, Some("a")));
+        // A jump of its clock is not known to those who knew the former process only.
+        assert_eq!(memory_since.doubted(at(140), Cause::ClockJumped(60_000)).heir_of, None);
     }
 }
 
@@ -207,6 +210,15 @@ async fn what_others_have_watched_counts_for_the_process_that_they_named() {
     assert!(memory_since(met).since < begun);
     let (met, _) = meet_on_the_wire([&plain, &bulk("a c a=70000")]).await;
     assert!(memory_since(met).since >= begun);
+    // By a client that knew both processes, and found that all data were kept.
+    let (met, server) = meet_on_the_wire([&plain, &bulk("a c b=70000 b=^a")]).await;
+    let heir = memory_since(met);
+    assert_eq!((heir.cause, heir.heir_of.as_deref()), (Cause::Started, Some("a")));
+    assert!(heir.since < begun.minus(secs(69)) && server.asked() == ["INFO", "GET founders"]);
+    for founders in ["a c b=70000 b=^c", "a c b=70000 c=^a", "a c c=70000 c=^a"] {
+        let (met, _) = meet_on_the_wire([&plain, &bulk(founders)]).await;
+        assert_eq!(memory_since(met).cause, Cause::Restarted, "{founders}");
+    }
     // The data from before the restart are as old as they were then.
     let synced = bulk(&format!("{}aof_enabled:1\r\n", info("b", "i", "00")));
     let settings = ["appendfsync", "always", "no-appendfsync-on-rewrite", "no"].map(bulk);
@@ -348,7 +360,7 @@ fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
     presence.hear(sample(102, 502_000_000));
     assert_eq!(presence.memory_since().unwrap(), started);
     presence.hear(sample(103, 563_000_000));
-    let MemorySince { run_id, since, cause, kept_since } = presence.memory_since().unwrap();
+    let MemorySince { run_id, since, cause, kept_since, .. } = presence.memory_since().unwrap();
     assert_eq!((&*run_id, since, cause), ("a", at(103), Cause::ClockJumped(60_000)));
     assert_eq!(kept_since, at(100));
 }
