@@ -7,7 +7,7 @@ use redlock::{
 };
 
 use crate::load::{Load, work_until_lost};
-use crate::support::{Cluster, Server, eventually, ms, secs, unique_prefix, within};
+use crate::support::{Cluster, Server, capture, eventually, ms, secs, unique_prefix, within};
 
 fn builder(cluster: &Cluster) -> RedlockBuilder {
     Redlock::builder().cluster(cluster.urls())
@@ -179,8 +179,9 @@ async fn fencing_tokens_grow_over_a_failover() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_majority_of_masters_locks_are_unavailable_within_their_wait() {
+    let captured = capture();
     let cluster = Cluster::start_with(secs(2), &["cluster-replica-no-failover yes"]).await;
-    let redlock = builder(&cluster).build().await.unwrap();
+    let redlock = builder(&cluster).client_name("alone-3").build().await.unwrap();
     let masters = cluster.masters().await;
     let name = keys("k", 50);
     let alive = on(&cluster, masters[2], &name).await[0];
@@ -200,6 +201,8 @@ async fn without_a_majority_of_masters_locks_are_unavailable_within_their_wait()
         }
     };
     eventually(secs(30), down).await;
+    // One master answers, with a refusal: operators are not told that nobody does.
+    captured.wait_for(secs(30), "alone-3", ": all of it, or a part; until that is back").await;
     guard.lost().await;
     assert_eq!(guard.state(), LeaseState::Lost);
     drop(guard);

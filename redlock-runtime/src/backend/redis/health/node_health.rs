@@ -168,13 +168,24 @@ impl OutageLog {
             (word(outage.kind), outage.error.clone())
         };
         let (node, client) = (&self.node, &self.client);
-        tell!(
-            warn,
-            node,
-            %client,
-            error,
-            "{what}: until it is back, it grants, renews and releases no lock"
-        );
+        if self.leads_to_one {
+            tell!(
+                warn,
+                node,
+                %client,
+                error,
+                "{what}: until it is back, it grants, renews and releases no lock"
+            );
+        } else {
+            tell!(
+                warn,
+                node,
+                %client,
+                error,
+                "{what}: all of it, or a part; until that is back, it grants, renews and releases \
+                 no lock"
+            );
+        }
     }
 
     /// The node did not answer when the client was built. The caller gets that as an error.
