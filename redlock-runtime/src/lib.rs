@@ -68,7 +68,7 @@ pub use state::{LeaseState, LostReason, Released};
 
 /// For the commands of `redlock-cli`. Not a part of the API: it changes without notice.
 #[doc(hidden)]
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 pub mod __operator {
     pub use crate::backend::operator::{
         Digests, LockKeys, PERMITS, READERS, certificates, check_mode, check_watched, client_of,
@@ -76,7 +76,6 @@ pub mod __operator {
         retained_by, server, shared_release_script, shown_permits, shown_readers, tls,
         watched_master,
     };
-    #[cfg(feature = "cluster")]
     pub use crate::backend::operator::{
         WholeCluster, cluster_masters, explain_in_cluster, is_elsewhere,
     };

@@ -46,7 +46,7 @@ pub(crate) use quorum_member::{
 };
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 pub(crate) use redis::operator;
 #[cfg(test)]
 pub(crate) use redis::simulated;

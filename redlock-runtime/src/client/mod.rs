@@ -19,7 +19,7 @@ mod topology;
 
 pub(crate) use blocking::check_may_block;
 pub use builder::RedlockBuilder;
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 pub(crate) use builder::check_prefix;
 pub use held::HeldLock;
 pub use into_redlock::IntoRedlock;

@@ -14,7 +14,7 @@ mod local_runtimes;
 mod node;
 mod node_core;
 mod node_tasks;
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 pub(crate) mod operator;
 mod pending_undo;
 mod pubsub;

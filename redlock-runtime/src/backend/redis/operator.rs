@@ -1,15 +1,11 @@
 //! What the commands of `redlock-cli` need to know of the protocol, of errors and of settings.
 
-#[cfg(feature = "cluster")]
 use std::fmt;
 use std::num::NonZeroU32;
 
-#[cfg(feature = "cluster")]
 use deadpool_redis::cluster::ClusterClient;
-#[cfg(feature = "cluster")]
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Client, RedisError, TlsCertificates};
-#[cfg(feature = "cluster")]
 use deadpool_redis::redis::{Cmd, ConnectionInfo, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::commands::Script;
@@ -17,13 +13,10 @@ use super::commands::exclusive::{self, release};
 use super::commands::shared::{self, release as shared_release, words};
 use super::connection::{address, diagnose, dial};
 use super::health::{info, startup_check};
-#[cfg(feature = "cluster")]
 use super::topology::cluster_connection::ShardsConnection;
-#[cfg(feature = "cluster")]
 use super::topology::masters;
 use super::topology::sentinel::Sentinels;
 use crate::backend::Tls;
-#[cfg(feature = "cluster")]
 use crate::error::WITHOUT_MASTER;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::key::LockKey;
@@ -168,7 +161,6 @@ pub fn explain(node: &str, error: &RedisError) -> NodeError {
 }
 
 /// The same where the server is known to be one of a cluster, and is asked as one.
-#[cfg(feature = "cluster")]
 pub fn explain_in_cluster(node: &str, error: &RedisError) -> NodeError {
     match explain(node, error) {
         told if told.kind() == NodeErrorKind::Cluster => told.advising(WITHOUT_MASTER),
@@ -177,7 +169,6 @@ pub fn explain_in_cluster(node: &str, error: &RedisError) -> NodeError {
 }
 
 /// Has a server of a cluster answered that another one has the key, or will have it?
-#[cfg(feature = "cluster")]
 pub fn is_elsewhere(error: &RedisError) -> bool {
     masters::is_elsewhere(error)
 }
@@ -185,11 +176,9 @@ pub fn is_elsewhere(error: &RedisError) -> bool {
 /// A connection to a whole cluster, on which a script leaves once, unless it was refused. The
 /// client library would send it again after a lost answer, and the answer to the second one says
 /// nothing about the first one. The error that comes in its place says that the outcome is unknown.
-#[cfg(feature = "cluster")]
 #[derive(Clone)]
 pub struct WholeCluster(ShardsConnection);
 
-#[cfg(feature = "cluster")]
 impl WholeCluster {
     /// Connects with the settings of this client.
     pub async fn connect(client: &ClusterClient) -> RedisResult<Self> {
@@ -198,14 +187,12 @@ impl WholeCluster {
     }
 }
 
-#[cfg(feature = "cluster")]
 impl fmt::Debug for WholeCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WholeCluster").finish_non_exhaustive()
     }
 }
 
-#[cfg(feature = "cluster")]
 impl ConnectionLike for WholeCluster {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         self.0.req_packed_command(command)
@@ -228,7 +215,6 @@ impl ConnectionLike for WholeCluster {
 /// The masters that the server of `seed` names in its answers to `CLUSTER SLOTS` and, where they
 /// have no slots yet, to `CLUSTER NODES`: what a message may call each, and a client for it. An
 /// error: not all of them can be asked.
-#[cfg(feature = "cluster")]
 pub fn cluster_masters(
     slots: &Value,
     nodes: &str,

@@ -7,7 +7,9 @@ use std::{fmt, fs, io};
 
 #[cfg(feature = "cluster")]
 use deadpool_redis::cluster::ClusterClientBuilder;
-use deadpool_redis::redis::{Client, ClientTlsConfig, ConnectionInfo, RedisError, TlsCertificates};
+use deadpool_redis::redis::{
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, RedisError, TlsCertificates,
+};
 use rustls::crypto::{CryptoProvider, ring};
 
 use super::pem;
@@ -234,10 +236,43 @@ pub(in crate::backend) fn certify(
 
 /// Did the handshake or a later record fail? Errors of the socket do not count.
 pub(in crate::backend) fn is_failure(error: &RedisError) -> bool {
+    cause(error).is_some()
+}
+
+fn cause(error: &RedisError) -> Option<&rustls::Error> {
     type Shared = Arc<dyn Error + Send + Sync>;
-    let shared = error.source().and_then(|source| source.downcast_ref::<Shared>());
-    let io = shared.and_then(|shared| shared.downcast_ref::<io::Error>());
-    io.and_then(io::Error::get_ref).is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
+    let shared = error.source()?.downcast_ref::<Shared>()?;
+    let inner = shared.downcast_ref::<io::Error>()?.get_ref()?;
+    inner.downcast_ref().or_else(|| inner.downcast_ref::<AtServer>().map(|named| &named.error))
+}
+
+/// The same failure, with the address of the server that it is about.
+#[cfg(feature = "sentinel")]
+pub(in crate::backend) fn of_server(address: &ConnectionAddr, error: RedisError) -> RedisError {
+    match cause(&error) {
+        Some(cause) => {
+            io::Error::other(AtServer { error: cause.clone(), at: address.to_string() }).into()
+        }
+        None => error,
+    }
+}
+
+#[derive(Debug)]
+struct AtServer {
+    error: rustls::Error,
+    at: String,
+}
+
+impl fmt::Display for AtServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.error, self.at)
+    }
+}
+
+impl Error for AtServer {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub use enabled::Tls;
 #[cfg(all(feature = "tls", feature = "cluster"))]
 pub(super) use enabled::certify;
 #[cfg(feature = "tls")]
-pub(super) use enabled::{is_failure, provide, require, secure};
+pub(super) use enabled::{is_failure, of_server, provide, require, secure};
 
 #[cfg(not(feature = "tls"))]
 mod disabled;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Hold;
 use crate::clock::Moment;
-#[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
+#[cfg(any(test, feature = "_operator"))]
 use crate::hold::ledger::End;
 use crate::state::LeaseState;
 
@@ -36,14 +36,14 @@ impl Hold {
     }
 
     /// Was a full lease confirmed? A lock that was handed over has to be claimed for that.
-    #[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
+    #[cfg(any(test, feature = "_operator"))]
     pub(crate) fn is_claimed(&self) -> bool {
         !self.is_forked() && self.ledger.lock().is_claimed(&self.terms)
     }
 
     /// Was the lease lost by its time alone? No renewal was sent since it was confirmed, which
     /// could have found that the lock was lost earlier.
-    #[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
+    #[cfg(any(test, feature = "_operator"))]
     pub(crate) fn has_only_run_out(&self) -> bool {
         if self.is_forked() {
             return false;

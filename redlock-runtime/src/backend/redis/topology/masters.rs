@@ -15,13 +15,13 @@ use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
 use super::heard::Heard;
-use super::majority;
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 use super::slotless::slotless;
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 use super::slots::without_address;
 use super::slots::{Address, Master, View, parse};
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+use super::votes::votes;
+#[cfg(feature = "_operator")]
 use crate::backend::redis::connection::address::name;
 use crate::backend::redis::connection::address::place;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
@@ -30,7 +30,7 @@ use crate::backend::redis::connection::host_lookup::HostLookup;
 use crate::backend::redis::pubsub::subscription::{
     HEARTBEAT, Listener, News, PubsubStream, broken, silent,
 };
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 use crate::error::{NodeError, NodeErrorKind, WITHOUT_MASTER};
 use crate::together::together;
 
@@ -257,7 +257,7 @@ pub(super) async fn view(
     let race = Race::to_servers(servers.into_iter().map(ask));
     let is_same = |(_, one): &(_, View), (_, other): &(_, View)| one == other;
     let grace = |took: Duration| took.clamp(SHORTEST_GRACE, LONGEST_GRACE).min(patience);
-    let votes = majority::votes(race, count, grace, is_same).await?;
+    let votes = votes(race, count, grace, is_same).await?;
     // One that tells addresses, if there is any. Of views that as many have, the first that came.
     let tells = |votes: &[(_, View)]| votes.iter().any(|(_, view)| !view.masters.is_empty());
     let most = votes.into_iter().rev().max_by_key(|votes| (tells(votes), votes.len()));
@@ -272,7 +272,7 @@ async fn slots(server: &ConnectionInfo, lookup: &HostLookup) -> RedisResult<Valu
 
 /// The masters that `seed` names in its answers to CLUSTER SLOTS and CLUSTER NODES, each connected
 /// to as the seed is.
-#[cfg(all(feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 pub(crate) fn named(
     slots: &Value,
     nodes: &str,

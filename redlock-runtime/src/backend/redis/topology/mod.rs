@@ -31,10 +31,12 @@ mod sentinel_vote;
 mod sentinel_watch;
 #[cfg(feature = "cluster")]
 mod shards;
-#[cfg(all(feature = "cluster", feature = "tls", feature = "sentinel"))]
+#[cfg(feature = "_operator")]
 mod slotless;
 #[cfg(feature = "cluster")]
 mod slots;
+#[cfg(feature = "cluster")]
+mod votes;
 
 #[cfg(feature = "cluster")]
 pub(crate) use cluster::RedisCluster;

@@ -13,7 +13,7 @@ pub(crate) fn of_server(address: &ConnectionAddr, error: RedisError) -> RedisErr
     let with_address =
         || error.detail().map_or(address.to_string(), |detail| format!("{detail} ({address})"));
     match (error.kind(), error.code()) {
-        _ if tls::is_failure(&error) => error,
+        _ if tls::is_failure(&error) => tls::of_server(address, error),
         (ErrorKind::Io, _) => {
             let kind = io_kind(&error).unwrap_or(io::ErrorKind::Other);
             io::Error::new(kind, format!("{error} ({address})")).into()
@@ -66,5 +66,15 @@ mod tests {
             let known = |it: &Diagnosis| (it.has_run, it.is_final, it.discard);
             assert_eq!(known(&before), known(&after));
         }
+    }
+    /// As the client library tells what was wrong with a certificate.
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_refused_certificate_says_of_which_server_it_is() {
+        let address = ConnectionAddr::Tcp("10.0.0.5".to_owned(), 6380);
+        let expired = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
+        let named = diagnose("n", &of_server(&address, io::Error::other(expired).into()));
+        assert!(named.is_final && named.error.kind() == NodeErrorKind::Tls, "{named:?}");
+        assert!(named.error.message().ends_with("Expired (10.0.0.5:6380)"), "{named:?}");
     }
 }

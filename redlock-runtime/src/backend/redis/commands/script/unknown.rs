@@ -8,7 +8,7 @@ use deadpool_redis::redis::{Arg, Cmd, RedisResult, Value};
 
 use super::{Invocation, WORDS_AHEAD};
 
-#[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
+#[cfg(any(test, feature = "_operator"))]
 impl super::Script {
     pub(crate) fn text(&self) -> &'static str {
         self.text

@@ -301,3 +301,15 @@ fn a_process_that_was_met_before_any_check_is_known() {
     health.assume("a");
     assert_eq!(health.run_id().as_deref(), Some("b"), "it was met later");
 }
+
+#[test]
+fn a_server_that_lets_nobody_in_is_not_back() {
+    for kind in [NodeErrorKind::Tls, NodeErrorKind::Authentication] {
+        let (health, now) = (health(), CLOCK.now());
+        health.failed(failure(kind), now);
+        assert!(!health.is_out(), "{kind:?} alone is no outage");
+        health.failed(failure(NodeErrorKind::Unreachable), now);
+        health.failed(failure(kind), now);
+        assert!(health.is_silent(), "{kind:?} ends none");
+    }
+}
