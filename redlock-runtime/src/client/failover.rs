@@ -44,7 +44,9 @@ impl RedlockBuilder {
     }
 
     /// The same with a pool of `deadpool-redis`, which is the source of connections, as for
-    /// [`pool`](Self::pool). It must be one of master connections.
+    /// [`pool`](Self::pool). It must be one of master connections, and should be redlock's own:
+    /// such a pool makes one connection at a time, so that a runtime of the program that blocks in
+    /// the middle of a `get` keeps redlock from connecting, and leases may be lost meanwhile.
     ///
     /// ```no_run
     /// use deadpool_redis::sentinel::{Config, SentinelServerType};

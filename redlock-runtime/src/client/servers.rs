@@ -44,8 +44,10 @@ impl RedlockBuilder {
         self
     }
 
-    /// Uses the server of this pool. The pool is the source of connections: they are made with its
-    /// settings and credentials, on the background thread, and do not count against its size. One
+    /// Uses the server of this pool. The pool is the source of connections: they are made with the
+    /// URL and the settings of its client, on the background thread, and do not count against its
+    /// size. Its hooks and time-outs do not apply, nor does closing it: a user or a database that a
+    /// hook (`post_create`) selects has to stand in the URL, or the locks are in another place. One
     /// of them waits on a list for the turns of its callers in the queue; a user with an ACL needs
     /// `+blpop`. Over a network the pool's client should set `TCP_NODELAY`
     /// (`TcpSettings::set_nodelay` of redis-rs), without which a call that follows a release waits

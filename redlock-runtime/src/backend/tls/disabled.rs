@@ -3,6 +3,8 @@
 
 #[cfg(feature = "cluster")]
 use deadpool_redis::cluster::ClusterClientBuilder;
+#[cfg(feature = "sentinel")]
+use deadpool_redis::redis::ConnectionAddr;
 use deadpool_redis::redis::{ConnectionInfo, RedisError};
 
 use crate::error::LockError;
@@ -56,4 +58,9 @@ pub(in crate::backend) fn certify(
 
 pub(in crate::backend) fn is_failure(_: &RedisError) -> bool {
     false
+}
+
+#[cfg(feature = "sentinel")]
+pub(in crate::backend) fn of_server(_: &ConnectionAddr, error: RedisError) -> RedisError {
+    error
 }

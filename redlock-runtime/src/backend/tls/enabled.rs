@@ -7,9 +7,9 @@ use std::{fmt, fs, io};
 
 #[cfg(feature = "cluster")]
 use deadpool_redis::cluster::ClusterClientBuilder;
-use deadpool_redis::redis::{
-    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, RedisError, TlsCertificates,
-};
+#[cfg(feature = "sentinel")]
+use deadpool_redis::redis::ConnectionAddr;
+use deadpool_redis::redis::{Client, ClientTlsConfig, ConnectionInfo, RedisError, TlsCertificates};
 use rustls::crypto::{CryptoProvider, ring};
 
 use super::pem;

@@ -10,8 +10,10 @@ mod pem;
 pub use enabled::Tls;
 #[cfg(all(feature = "tls", feature = "cluster"))]
 pub(super) use enabled::certify;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub(super) use enabled::of_server;
 #[cfg(feature = "tls")]
-pub(super) use enabled::{is_failure, of_server, provide, require, secure};
+pub(super) use enabled::{is_failure, provide, require, secure};
 
 #[cfg(not(feature = "tls"))]
 mod disabled;
@@ -19,5 +21,7 @@ mod disabled;
 pub(crate) use disabled::Tls;
 #[cfg(all(not(feature = "tls"), feature = "cluster"))]
 pub(super) use disabled::certify;
+#[cfg(all(not(feature = "tls"), feature = "sentinel"))]
+pub(super) use disabled::of_server;
 #[cfg(not(feature = "tls"))]
 pub(super) use disabled::{is_failure, provide, require, secure};

@@ -38,7 +38,7 @@ impl From<Failure> for Fault {
 
 /// A server without TLS takes the beginning of a handshake for half a command, and waits.
 pub(crate) fn no_connection(node: &str, within: Duration) -> Failure {
-    let is_secure = node.starts_with("rediss://");
+    let is_secure = node.contains("rediss://");
     let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
     no_reply(node, &format!("no connection{hint}"), within, false)
 }

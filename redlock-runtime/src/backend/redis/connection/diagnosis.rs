@@ -63,7 +63,11 @@ pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
     let knows_no_master = code(error) == Some("CLUSTERDOWN");
     let error = without_arguments(error);
     let said = NodeError::new(node, kind, in_one_line(message(&error)));
-    let said = if is_refused_by_one(&error) { said.advising(REFUSED_BY_ONE) } else { said };
+    let said = match () {
+        () if is_refused_by_one(&error) => said.advising(REFUSED_BY_ONE),
+        () if is_misconfigured(&error) => said.advising(MISCONFIGURED),
+        () => said,
+    };
     Diagnosis { error: said.caused_by(error), discard, knows_no_master, has_run, is_final }
 }
 
@@ -140,6 +144,14 @@ fn is_refused_by_one(error: &RedisError) -> bool {
 
 const REFUSED_BY_ONE: &str = "one of the servers refuses this user or password: is it escaped in \
                               the URL (`%40` for `@`), and are the others running?";
+
+/// Is it the address itself that is wrong?
+fn is_misconfigured(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::InvalidClientConfig
+        || detail(error).starts_with("DB index is out of range")
+}
+
+const MISCONFIGURED: &str = "correct the URL, or the configuration of the pool";
 
 fn kind(error: &RedisError) -> NodeErrorKind {
     match error.kind() {

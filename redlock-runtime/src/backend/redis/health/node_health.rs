@@ -19,6 +19,7 @@ use crate::report::Reports;
 use crate::shield::tell;
 use crate::telemetry;
 
+mod not_back;
 #[cfg(feature = "cluster")]
 mod of_many;
 
@@ -124,9 +125,16 @@ impl OutageLog {
 
     /// A command that began at `began` failed. An outage that lasts becomes a part of the error.
     pub(crate) fn failed(&self, mut failure: Failure, began: Moment) -> Failure {
-        if !failure.error.is_outage() {
-            self.heard();
-            return failure;
+        match failure.error.kind() {
+            _ if failure.error.is_outage() => {}
+            NodeErrorKind::Tls | NodeErrorKind::Authentication => {
+                self.is_not_back(&failure.error);
+                return failure;
+            }
+            _ => {
+                self.heard();
+                return failure;
+            }
         }
         // If the node has answered for long enough since, it is another outage.
         self.end_if_over();

@@ -89,8 +89,11 @@ impl ClusterHealth {
             self.examining.discard(&loan);
         }
         if let Some(error) = error {
-            health.not_all_answer(error);
-            drop(health.failed(Failure::new(error.clone(), false, false), sent));
+            if error.is_outage() {
+                drop(health.failed(Failure::new(error.clone(), false, false), sent));
+            } else {
+                health.is_not_back(error);
+            }
             health.confirm();
         } else {
             health.heard_all(sent);

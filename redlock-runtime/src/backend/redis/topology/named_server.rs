@@ -7,8 +7,8 @@ use deadpool_redis::redis::{ConnectionAddr, ErrorKind, RedisError, make_extensio
 use crate::backend::redis::connection::unasked::io_kind;
 use crate::backend::tls;
 
-/// The same error, with the address of the server that it is about. One of TLS stays as it is, as
-/// its cause would be lost, and so does one of the client library about what it has read.
+/// The same error, with the address of the server that it is about. One of the client library about
+/// what it has read stays as it is.
 pub(crate) fn of_server(address: &ConnectionAddr, error: RedisError) -> RedisError {
     let with_address =
         || error.detail().map_or(address.to_string(), |detail| format!("{detail} ({address})"));
@@ -67,6 +67,7 @@ mod tests {
             assert_eq!(known(&before), known(&after));
         }
     }
+
     /// As the client library tells what was wrong with a certificate.
     #[cfg(feature = "tls")]
     #[test]

@@ -229,6 +229,8 @@ fn a_refused_database_is_told_as_what_it_is() {
         ));
         let told = diagnose("n", &error);
         assert_eq!((told.error.kind(), told.may_have_run()), (kind, false), "{detail}");
+        let is_of_url = told.error.to_string().contains("correct the URL");
+        assert_eq!(is_of_url, detail.starts_with("DB index"), "{}", told.error);
     }
     let missing = said("ERR Authentication required.").error.to_string();
     assert!(missing.contains("put user and password into the URL"), "{missing}");

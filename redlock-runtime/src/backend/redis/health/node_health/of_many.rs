@@ -2,20 +2,12 @@
 
 use super::OutageLog;
 use crate::clock::Moment;
-use crate::error::{NodeError, NodeErrorKind};
+use crate::error::NodeErrorKind;
 
 impl OutageLog {
     /// All servers behind this name have answered what was sent at `sent`.
     pub(crate) fn heard_all(&self, sent: Moment) {
         self.learn_answer(|outage| sent > outage.failed_at);
-    }
-
-    /// A server behind this name cannot be used: an outage is not over.
-    pub(crate) fn not_all_answer(&self, error: &NodeError) {
-        if let Some(outage) = &mut self.state.lock().outage {
-            outage.answers = None;
-            (outage.kind, outage.error) = (error.kind(), error.to_string());
-        }
     }
 
     /// Did the last failure of an outage say that the cluster has no master of a key?

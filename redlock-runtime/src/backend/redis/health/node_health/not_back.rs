@@ -1,0 +1,17 @@
+//! What neither begins an outage nor ends one.
+
+use super::OutageLog;
+use crate::backend::redis::clock::CLOCK;
+use crate::error::NodeError;
+
+impl OutageLog {
+    /// A server cannot be used as long as nobody changes a certificate, a password or the like.
+    pub(crate) fn is_not_back(&self, error: &NodeError) {
+        if let Some(outage) = &mut self.state.lock().outage {
+            outage.answers = None;
+            outage.failed += 1;
+            outage.failed_at = CLOCK.now();
+            (outage.kind, outage.error) = (error.kind(), error.to_string());
+        }
+    }
+}
