@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::claim::Claim;
 use super::outcome::{Found, Reply};
+use crate::mutex::Mutex;
 
 /// Called when a lock was released: on any thread, so it must not block.
 pub(crate) type OnRelease = Arc<dyn Fn() + Send + Sync>;
@@ -16,11 +17,17 @@ pub(crate) struct HintRegistration {
     registrations: Vec<Box<dyn fmt::Debug + Send + Sync>>,
     /// The request stays after a notification, so that it has to be cancelled.
     stays: bool,
+    /// Which of several nodes have notified; on the others the request stays.
+    told: Option<Arc<Mutex<Vec<bool>>>>,
 }
 
 impl HintRegistration {
     pub(crate) fn new(registration: impl fmt::Debug + Send + Sync + 'static) -> Self {
-        Self { registrations: vec![Box::new(registration)], stays: false }
+        Self { registrations: vec![Box::new(registration)], ..Self::default() }
+    }
+
+    pub(crate) fn by(self, told: Arc<Mutex<Vec<bool>>>) -> Self {
+        Self { told: Some(told), ..self }
     }
 
     pub(crate) fn staying(self) -> Self {
@@ -28,7 +35,7 @@ impl HintRegistration {
     }
 
     pub(crate) fn stays(&self) -> bool {
-        self.stays
+        self.stays || self.told.as_ref().is_some_and(|told| told.lock().contains(&false))
     }
 }
 

@@ -164,8 +164,9 @@ impl Redlock {
         }
         let pending = self.engine().pending.clone();
         let settled = async move { pending.settled().await };
-        let _shutdown = self.refuse_calls_until(settled, within).await;
-        self.engine().pending.count()
+        let (_shutdown, is_settled) = self.refuse_calls_until(settled, within).await;
+        // What holders have begun since then is none of the releases that were waited for.
+        if is_settled { 0 } else { self.engine().pending.count() }
     }
 
     /// Lets the holders finish: does what [`shutdown`](Self::shutdown) does, and also waits until
@@ -210,7 +211,7 @@ impl Redlock {
         }
         let pending = self.engine().pending.clone();
         let drained = async move { pending.drained().await };
-        let _shutdown = self.refuse_calls_until(drained, within).await;
+        let (_shutdown, _) = self.refuse_calls_until(drained, within).await;
         self.engine().pending.commands_and_locks()
     }
 
@@ -220,13 +221,13 @@ impl Redlock {
         &self,
         settled: impl Future<Output = ()> + Send + 'static,
         within: Duration,
-    ) -> Shutdown {
+    ) -> (Shutdown, bool) {
         let shutdown = self.engine().shut_down();
         // On the executor of the client: the caller may have no timer, and the pollers that the
         // shutdown has woken there leave their queues first, which counts as pending.
-        let waits = async move { timeout(within, settled).await };
-        let _ = self.engine().executor().run("a shutdown", waits).await;
-        shutdown
+        let waits = async move { timeout(within, settled).await.is_ok() };
+        let is_settled = self.engine().executor().run("a shutdown", waits).await.unwrap_or(false);
+        (shutdown, is_settled)
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

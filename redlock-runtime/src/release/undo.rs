@@ -66,6 +66,12 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
                     }
                     clock.now().plus(*pause)
                 }
+                // No later try meets another answer.
+                Err(fault) if fault.ends_releases() => {
+                    drop((pending.take(), unsent.take()));
+                    let Some(pause) = repeats.next() else { return };
+                    clock.now().plus(*pause)
+                }
                 Err(_) => {
                     drop(unsent.take());
                     repetition.next(&engine)

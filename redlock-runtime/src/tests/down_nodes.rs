@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::fake::{Fake, Fate, SECOND};
-use super::quorum::{nodes, on, quorum};
+use super::quorum::{held, nodes, on, quorum};
 use super::restart_guard::{client as guarded, group};
 use super::step::claim;
 use crate::backend::{Cause, Fault, Found, LockBackend, Member, MemorySince, NodeAdmission};
@@ -349,4 +349,17 @@ async fn nodes_that_refuse_a_renewal_are_named() {
     assert_eq!(named, [("a", NodeErrorKind::NoPermission), ("b", NodeErrorKind::NoPermission)]);
     let found = quorum.renew(&[claim], SECOND).await;
     assert_eq!(found, Ok(vec![Some(Found::Ours)]));
+}
+
+/// A call that fails frees on all servers what it has on some.
+#[tokio::test(start_paused = true)]
+async fn a_failed_call_is_not_cleaned_up_where_that_is_refused_for_good() {
+    let nodes = nodes(5);
+    let redlock = on(&nodes);
+    for node in &nodes[..3] {
+        node.always(Some(Fate::Refused(NodeErrorKind::NoPermission, true)));
+    }
+    redlock.lock("k").expire(60 * SECOND).acquire().await.unwrap_err();
+    assert_eq!(timeout(SECOND, redlock.shutdown(60 * SECOND)).await, Ok(0));
+    assert_eq!(held(&nodes, "k"), 0);
 }

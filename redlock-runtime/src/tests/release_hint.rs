@@ -1,13 +1,17 @@
 //! Release hints, where the server keeps no queue.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::fake::{Fake, SECOND};
-use super::quorum::{nodes, on};
+use super::quorum::{nodes, on, quorum};
+use super::step::claim;
+use crate::backend::{LockBackend, OnRelease};
 use crate::error::LockError;
+use crate::kind::Kind;
 
 /// Longer than the longest pause between two attempts.
 const A_WHILE: Duration = Duration::from_millis(200);
@@ -82,6 +86,27 @@ async fn whoever_gives_up_wants_no_notice_any_more() {
     assert!(matches!(error, LockError::Timeout { .. }), "{error}");
     tokio::time::sleep(2 * SECOND).await;
     assert!(nodes.iter().all(|node| node.awaited() == 0));
+    drop(guard);
+}
+
+/// A lock that is kept for its `min_hold` leaves the requests of those that wait for it, and their
+/// process may end.
+#[tokio::test(start_paused = true)]
+async fn a_request_stays_until_all_nodes_have_told() {
+    let nodes = that_tell(5);
+    let (claim, came) = (claim(Kind::Exclusive, SECOND), Arc::new(AtomicBool::new(false)));
+    let comes = Arc::clone(&came);
+    let on_release: OnRelease = Arc::new(move || comes.store(true, Ordering::Relaxed));
+    let quorum = quorum(&nodes, None, Duration::ZERO);
+    let hints = quorum.abilities().release_hints.unwrap();
+    let guard = on(&nodes).lock("lock:k").acquire().await.unwrap();
+    let request = hints.request_hint(&claim, on_release, SECOND).await.unwrap();
+    for (told, node) in (1..).zip(&nodes) {
+        assert!(request.stays(), "{told}");
+        node.store.give_hint("lock:k");
+        assert_eq!(came.load(Ordering::Relaxed), told >= 3, "{told}");
+    }
+    assert!(!request.stays());
     drop(guard);
 }
 

@@ -1,16 +1,18 @@
 //! Shutdowns: those who wait are told at once, and those who hold a lock finish.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
-use super::fake::{Fate, SECOND, client, client_at, fake};
+use super::fake::{Fake, Fate, SECOND, client, client_at, fake};
 use super::fifo_queue::{holds, waits};
 use super::hear::hear;
 use super::server::Server;
@@ -233,6 +235,33 @@ async fn a_lock_that_may_not_be_released_is_not_waited_for() {
     fake.next_releases(vec![Fate::Refused(NodeErrorKind::NoPermission, true); 100]);
     sleep(SECOND).await;
     assert_eq!(timeout(SECOND, redlock.shutdown(60 * SECOND)).await, Ok(0));
+}
+
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+/// The release of a holder that begins when all others have been answered.
+#[tokio::test]
+async fn a_shutdown_that_found_nothing_pending_says_so() {
+    let fake = Fake::new("n");
+    let redlock = client_at(Arc::clone(&fake) as Arc<_>, 100, false);
+    let lock = async |key| redlock.lock(key).acquire().await.unwrap();
+    let (first, second) = (lock("k").await, lock("l").await);
+    fake.next_releases([Fate::Slow(SECOND / 2), Fate::Slow(SECOND / 2)]);
+    drop(first);
+    let woken = Arc::new(Woken(Notify::new()));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = Context::from_waker(&waker);
+    let mut shutdown = pin!(redlock.shutdown(60 * SECOND));
+    assert!(shutdown.as_mut().poll(&mut cx).is_pending());
+    woken.0.notified().await;
+    drop(second);
+    assert_eq!(shutdown.as_mut().poll(&mut cx), Poll::Ready(0));
 }
 
 type Call = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;

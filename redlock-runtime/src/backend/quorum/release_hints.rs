@@ -45,7 +45,7 @@ impl ReleaseHints for Quorum {
             // Where a node has not answered, the request may stay.
             let unknown = || HintRegistration::default().staying();
             let one = |answer: Option<_>| answer.and_then(Result::ok).unwrap_or_else(unknown);
-            Ok(answers.into_iter().map(one).collect())
+            Ok(answers.into_iter().map(one).collect::<HintRegistration>().by(free))
         })
     }
 
