@@ -92,7 +92,7 @@ impl Founders {
         let met = age.into_iter().fold(watched_for.max(*known_for), Duration::max);
         let kept = || dates.cloned().unwrap_or_default();
         let dates = clocks.as_ref().map_or_else(kept, |clocks| clocks.dates(met, dates));
-        // What it may have forgotten since, its heir does not know.
+        // Clients that knew the former process only do not know what this one may have forgotten.
         let heir_of = heir_of.clone().filter(|_| !is_doubted);
         let heir_of = heir_of.or_else(|| others.as_ref()?.heir_of.clone());
         let witness = Witness { run_id: Arc::clone(run_id), watched_for, dates, heir_of };

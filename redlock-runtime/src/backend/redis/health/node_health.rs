@@ -125,16 +125,9 @@ impl OutageLog {
 
     /// A command that began at `began` failed. An outage that lasts becomes a part of the error.
     pub(crate) fn failed(&self, mut failure: Failure, began: Moment) -> Failure {
-        match failure.error.kind() {
-            _ if failure.error.is_outage() => {}
-            NodeErrorKind::Tls | NodeErrorKind::Authentication => {
-                self.is_not_back(&failure.error);
-                return failure;
-            }
-            _ => {
-                self.heard();
-                return failure;
-            }
+        if !failure.error.is_outage() {
+            self.answered_with(&failure.error);
+            return failure;
         }
         // If the node has answered for long enough since, it is another outage.
         self.end_if_over();

@@ -2,9 +2,17 @@
 
 use super::OutageLog;
 use crate::backend::redis::clock::CLOCK;
-use crate::error::NodeError;
+use crate::error::{NodeError, NodeErrorKind};
 
 impl OutageLog {
+    /// A command failed with an error that begins no outage.
+    pub(super) fn answered_with(&self, error: &NodeError) {
+        match error.kind() {
+            NodeErrorKind::Tls | NodeErrorKind::Authentication => self.is_not_back(error),
+            _ => self.heard(),
+        }
+    }
+
     /// A server cannot be used as long as nobody changes a certificate, a password or the like.
     pub(crate) fn is_not_back(&self, error: &NodeError) {
         if let Some(outage) = &mut self.state.lock().outage {
