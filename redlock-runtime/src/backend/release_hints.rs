@@ -26,6 +26,7 @@ impl HintRegistration {
         Self { registrations: vec![Box::new(registration)], ..Self::default() }
     }
 
+    /// Of several nodes, each of which notes here that it has notified.
     pub(crate) fn by(self, told: Arc<Mutex<Vec<bool>>>) -> Self {
         Self { told: Some(told), ..self }
     }

@@ -165,7 +165,7 @@ impl Redlock {
         let pending = self.engine().pending.clone();
         let settled = async move { pending.settled().await };
         let (_shutdown, is_settled) = self.refuse_calls_until(settled, within).await;
-        // What holders have begun since then is none of the releases that were waited for.
+        // The count may have risen again: a holder has begun its release since.
         if is_settled { 0 } else { self.engine().pending.count() }
     }
 
@@ -216,7 +216,7 @@ impl Redlock {
     }
 
     /// Refuses calls that are not made inside of a hold, until the returned value is dropped.
-    /// Returns when `settled` has come, after `within` at the latest.
+    /// Returns when `settled` has come, after `within` at the latest, and whether it has.
     async fn refuse_calls_until(
         &self,
         settled: impl Future<Output = ()> + Send + 'static,

@@ -258,8 +258,8 @@ pub enum NodeErrorKind {
 
 /// What to do where a cluster, known as one, has no master for a key at the moment.
 pub(crate) const WITHOUT_MASTER: &str = "is the master of this key running, or being replaced? \
-     `CLUSTER NODES` shows it, and whether all slots are served; `Redlock::health` says what keeps \
-     this client from a master";
+     `CLUSTER NODES` shows it, and whether all slots are served; `Redlock::health` and \
+     `redlock doctor` say what keeps a client from a master";
 
 impl NodeErrorKind {
     pub(crate) fn is_outage(self) -> bool {

@@ -66,7 +66,8 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
                     }
                     clock.now().plus(*pause)
                 }
-                // No later try meets another answer.
+                // A server that refuses it now refuses each later try, and a shutdown does not wait
+                // for those. They are for other nodes, which a late command may still reach.
                 Err(fault) if fault.ends_releases() => {
                     drop((pending.take(), unsent.take()));
                     let Some(pause) = repeats.next() else { return };
