@@ -123,8 +123,8 @@ impl Marks {
 
 /// Says its process id in the file `pid`, and shows by the file `alive` that it runs. It ignores
 /// what it can.
-pub const STUBBORN: &str =
-    "trap '' TERM INT HUP; echo $$ >pid; while [ -e pid ]; do touch alive; sleep 0.02; done";
+pub const STUBBORN: &str = "trap '' TERM INT HUP; touch alive; echo $$ >pid; \
+     while [ -e pid ]; do touch alive; sleep 0.02; done";
 
 /// Waits until a process is gone.
 pub async fn gone(pid: &str) {
