@@ -15,9 +15,16 @@ pub(crate) fn lost(_: LockLabels, _: LostReason) {}
 pub(crate) fn renewal(_: &'static str, _: bool) {}
 pub(crate) fn renewal_lag(_: Duration) {}
 pub(crate) fn unprotected(_: &'static str) {}
-pub(crate) fn node_answers(_: &str) {}
-pub(crate) fn outage_began(_: &str) {}
-pub(crate) fn outage_lasts(_: &str) {}
-pub(crate) fn outage_ended(_: &str) {}
-pub(crate) fn node_unwatched(_: &str) {}
 pub(crate) fn node_doubted(_: &str, _: &'static str) {}
+
+#[derive(Debug)]
+pub(crate) struct NodeGauge;
+
+impl NodeGauge {
+    pub(crate) fn new(_: &str) -> Self {
+        Self
+    }
+
+    pub(crate) fn answers(&self) {}
+    pub(crate) fn is_out(&self) {}
+}

@@ -7,8 +7,8 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use super::announced;
 use super::label::LockLabels;
-use super::{announced, known_outages};
 use crate::shield::shielded;
 use crate::state::LostReason;
 
@@ -120,42 +120,6 @@ pub(crate) fn renewal_lag(lag: Duration) {
 pub(crate) fn unprotected(template: &'static str) {
     shielded(|| {
         counter!("redlock_unprotected_total", "template" => template).increment(1);
-    });
-}
-
-/// A node answers. It shows as out all the same while another client finds a node of this name out.
-pub(crate) fn node_answers(node: &str) {
-    show_node(node, if known_outages::are_known(node) { 0.0 } else { 1.0 });
-}
-
-/// A client finds a node to be out, until [`outage_ended`] or [`node_unwatched`] tells otherwise.
-pub(crate) fn outage_began(node: &str) {
-    known_outages::begin(node);
-    outage_lasts(node);
-}
-
-/// The outage goes on: shown anew, as another client may have shown something else meanwhile.
-pub(crate) fn outage_lasts(node: &str) {
-    show_node(node, 0.0);
-}
-
-/// The node answers again.
-pub(crate) fn outage_ended(node: &str) {
-    known_outages::end(node);
-    node_answers(node);
-}
-
-/// It is no longer known whether a node answers that was out. A gauge cannot be taken back, but no
-/// comparison with `NaN` is true, and aggregations prefer any other value.
-pub(crate) fn node_unwatched(node: &str) {
-    known_outages::end(node);
-    show_node(node, if known_outages::are_known(node) { 0.0 } else { f64::NAN });
-}
-
-fn show_node(node: &str, value: f64) {
-    shielded(|| {
-        announced::node(node);
-        gauge!("redlock_node_up", "node" => node.to_owned()).set(value);
     });
 }
 

@@ -11,7 +11,9 @@ pub(crate) use label::{LockLabels, PROGRAMMATIC};
 #[cfg(feature = "metrics")]
 mod announced;
 #[cfg(feature = "metrics")]
-mod known_outages;
+mod node_gauge;
+#[cfg(feature = "metrics")]
+pub(crate) use node_gauge::NodeGauge;
 
 #[cfg(feature = "metrics")]
 mod enabled;

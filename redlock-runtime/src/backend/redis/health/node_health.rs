@@ -17,7 +17,7 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::mutex::Mutex;
 use crate::report::Reports;
 use crate::shield::tell;
-use crate::telemetry;
+use crate::telemetry::{self, NodeGauge};
 
 mod not_back;
 #[cfg(feature = "cluster")]
@@ -38,6 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 #[derive(Debug)]
 pub(crate) struct OutageLog {
     node: String,
+    gauge: NodeGauge,
     /// The client of these commands, as its owner values begin.
     client: Arc<str>,
     reports: Arc<Reports>,
@@ -85,9 +86,9 @@ impl OutageLog {
         reports: Arc<Reports>,
         leads_to_one: bool,
     ) -> Self {
-        let (state, news) = (Mutex::default(), Notify::new());
+        let (gauge, state, news) = (NodeGauge::new(node), Mutex::default(), Notify::new());
         let is_calm = AtomicBool::new(false);
-        Self { node: node.to_owned(), client, reports, leads_to_one, is_calm, state, news }
+        Self { node: node.to_owned(), gauge, client, reports, leads_to_one, is_calm, state, news }
     }
 
     pub(crate) fn node(&self) -> &str {
@@ -114,7 +115,7 @@ impl OutageLog {
             state.answers_since.get_or_insert_with(|| CLOCK.now());
             self.is_calm.store(true, Ordering::Relaxed);
         }
-        telemetry::node_answers(&self.node);
+        self.gauge.answers();
     }
 
     /// A connection broke that had worked before, or leads to another process.
@@ -165,7 +166,7 @@ impl OutageLog {
                 return;
             }
             // Under the mutex: the end of an outage must not be counted before its beginning.
-            telemetry::outage_began(&self.node);
+            self.gauge.is_out();
             (word(outage.kind), outage.error.clone())
         };
         let (node, client) = (&self.node, &self.client);
@@ -196,7 +197,7 @@ impl OutageLog {
             let mut state = self.state.lock();
             let outage = state.outage.get_or_insert_with(|| Outage::new(now));
             if outage.becomes_known(now) {
-                telemetry::outage_began(&self.node);
+                self.gauge.is_out();
             }
             drop(state);
             self.news.notify_one();
@@ -242,7 +243,7 @@ impl OutageLog {
                 .then(|| (word(outage.kind), outage.error.clone(), now.since(outage.began)))
         };
         // Another client may have shown something else at the moment in which the outage began.
-        telemetry::outage_lasts(&self.node);
+        self.gauge.is_out();
         let Some((what, error, lasts)) = due else { return };
         let (node, client) = (&self.node, &self.client);
         tell!(warn, node, %client, error, "{what} for {} now", seconds(lasts));
@@ -261,10 +262,10 @@ impl OutageLog {
             let Some(outage) = state.outage.take_if(|outage| outage.is_over(quiet)) else { return };
             state.answers_since = outage.answers;
             self.is_calm.store(true, Ordering::Relaxed);
+            self.gauge.answers();
             if !outage.is_reported {
-                return telemetry::node_answers(&self.node);
+                return;
             }
-            telemetry::outage_ended(&self.node);
             outage
         };
         // Leases that were lost meanwhile are reported before the end.
@@ -330,16 +331,6 @@ impl OutageLog {
 
     fn quiet(&self) -> Duration {
         if self.leads_to_one { QUIET } else { QUIET_OF_MANY }
-    }
-}
-
-impl Drop for OutageLog {
-    /// Nobody looks any more whether the node is back, so the gauge would stay at 0.
-    fn drop(&mut self) {
-        let outage = self.state.get_mut().outage.take();
-        if outage.is_some_and(|outage| outage.is_reported) {
-            telemetry::node_unwatched(&self.node);
-        }
     }
 }
 

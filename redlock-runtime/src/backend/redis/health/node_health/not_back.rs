@@ -7,9 +7,12 @@ use crate::error::{NodeError, NodeErrorKind};
 impl OutageLog {
     /// A command failed with an error that begins no outage.
     pub(super) fn answered_with(&self, error: &NodeError) {
-        match error.kind() {
-            NodeErrorKind::Tls | NodeErrorKind::Authentication => self.is_not_back(error),
-            _ => self.heard(),
+        let lets_nobody_in =
+            matches!(error.kind(), NodeErrorKind::Tls | NodeErrorKind::Authentication);
+        if lets_nobody_in && self.is_out() {
+            self.is_not_back(error);
+        } else {
+            self.heard();
         }
     }
 

@@ -283,8 +283,12 @@ fn an_outage_that_nobody_follows_any_more_is_not_shown() {
         drop(refused);
         shows("NaN");
 
-        let calm = health_of("left");
+        let (calm, refused) = (health_of("left"), health_of("left"));
         calm.heard();
+        refused.failed_at_startup(&failure(NodeErrorKind::TooManyClients).error);
+        shows("0");
+        drop(refused);
+        shows("1");
         drop(calm);
         shows("1");
     });
@@ -308,6 +312,7 @@ fn a_server_that_lets_nobody_in_is_not_back() {
         let (health, now) = (health(), CLOCK.now());
         health.failed(failure(kind), now);
         assert!(!health.is_out(), "{kind:?} alone is no outage");
+        assert!(health.state.lock().answers_since.is_some(), "it has answered");
         health.failed(failure(NodeErrorKind::Unreachable), now);
         health.failed(failure(kind), now);
         assert!(health.is_silent(), "{kind:?} ends none");
