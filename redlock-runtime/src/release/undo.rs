@@ -66,15 +66,12 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
                     }
                     clock.now().plus(*pause)
                 }
-                // A server that refuses it now refuses each later try, and a shutdown does not wait
-                // for those. They are for other nodes, which a late command may still reach.
-                Err(fault) if fault.ends_releases() => {
-                    drop((pending.take(), unsent.take()));
-                    let Some(pause) = repeats.next() else { return };
-                    clock.now().plus(*pause)
-                }
-                Err(_) => {
+                Err(fault) => {
                     drop(unsent.take());
+                    // A person has to change something, which a shutdown does not wait for.
+                    if fault.ends_releases() {
+                        drop(pending.take());
+                    }
                     repetition.next(&engine)
                 }
             };
