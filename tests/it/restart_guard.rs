@@ -1,5 +1,7 @@
 //! Servers that come back empty while leases live that they voted for.
 
+use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, Wait};
@@ -8,7 +10,8 @@ use crate::busy;
 use crate::masters::on;
 use crate::support::proxy::{Then, contains};
 use crate::support::{
-    Masters, Proxy, Replicated, Server, capture, eventually, ms, secs, time_passes, unique_prefix,
+    Masters, Proxy, Replicated, Server, capture, eventually, lines_of, ms, secs, time_passes,
+    unique_prefix,
 };
 
 /// The check does not need the guard: servers that lose nothing are used without one.
@@ -270,4 +273,65 @@ async fn one_server_is_guarded_on_request() {
     assert!(busy.to_string().contains("no vote"), "{busy}");
     eventually(secs(30), || async { held.check().is_err() }).await;
     second.lock("k").expire(secs(2)).wait(secs(60)).run(async {}).await.unwrap();
+}
+
+/// Starts `to` with the log of writes that `from` has now.
+async fn copy_log(from: &Server, to: &Server) {
+    let log_of = async |server: &Server| {
+        let answer = server.raw().cmd(&["CONFIG", "GET", "dir"]).await;
+        let [_, dir] = &lines_of(answer)[..] else { panic!("the server has a directory") };
+        Path::new(dir).join("appendonlydir")
+    };
+    let (source, target) = (log_of(from).await, log_of(to).await);
+    to.kill9();
+    fs::remove_dir_all(&target).unwrap();
+    fs::create_dir(&target).unwrap();
+    for file in fs::read_dir(source).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), target.join(file.file_name())).unwrap();
+    }
+    to.start_again().await;
+}
+
+/// The address moves to a server with the data of the first one, which lives on for a while. The
+/// client that meets the second server first believes that this was a restart.
+#[tokio::test]
+async fn who_has_heard_both_servers_of_an_address_does_not_take_one_for_the_heir() {
+    let masters = Masters::start_with(3, |server| server.append_only("always")).await;
+    let successor = Server::builder().append_only("always").start().await;
+    let [early, late, held] = [(); 3].map(|()| Proxy::start(&masters[0]));
+    let away = Proxy::start(&masters[2]);
+    let prefix = unique_prefix();
+    let client = async |first: &Proxy, last: String| {
+        on([first.url(), masters[1].url(), last], &prefix).build().await.unwrap()
+    };
+    let first = client(&early, masters[2].url()).await;
+    let second = client(&late, masters[2].url()).await;
+    let holder = client(&held, away.url()).await;
+    let used = async |redlock: &Redlock, key: &str| {
+        redlock.lock(key).expire(secs(60)).wait(secs(60)).run(async {}).await.unwrap();
+    };
+    for redlock in [&first, &second, &holder] {
+        used(redlock, "warm").await;
+    }
+    copy_log(&masters[0], &successor).await;
+    early.lead_to(&successor);
+    early.cut_all();
+    let list = format!("{prefix}nodes:fence");
+    eventually(secs(60), || async {
+        used(&first, "early").await;
+        successor.raw().get(&list).await.is_some_and(|list| list.contains("=^"))
+    })
+    .await;
+    drop(first);
+    away.drop_requests();
+    let held_lock = holder.lock("k").expire(secs(60)).wait(secs(60)).acquire().await.unwrap();
+    used(&second, "late").await;
+    masters[0].kill9();
+    for proxy in [&late, &held] {
+        proxy.lead_to(&successor);
+    }
+    let request = second.lock("k").expire(secs(60)).wait(secs(2));
+    let got = request.acquire().await;
+    assert!(got.is_err() || held_lock.check().is_err(), "two holders at once");
 }

@@ -19,9 +19,34 @@ pub(crate) struct Witness {
     /// What clocks of others showed when clients had already met this process
     /// (`quorum/other_clocks.rs`).
     pub(crate) dates: Dates,
-    /// The process whose data this one has kept, all of them, as the client has found that met
-    /// both.
-    pub(crate) heir_of: Option<Arc<str>>,
+    /// As the client has found that met both.
+    pub(crate) heir_of: Option<Predecessor>,
+}
+
+/// The process before another one on a node, whose data that one has kept, all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Predecessor {
+    pub(crate) run_id: Arc<str>,
+    /// What the clock of the later process showed when a client had met that one, in milliseconds
+    /// since 1970. Who had an answer of the predecessor after this knows of two processes that
+    /// lived at once: neither is the heir of the other.
+    pub(crate) followed_at: i64,
+}
+
+impl Predecessor {
+    /// `run_id:millis`.
+    fn parse(text: &str) -> Option<Self> {
+        let (run_id, millis) = text.rsplit_once(':')?;
+        Some(Self { run_id: run_id.into(), followed_at: millis.parse().ok()? })
+    }
+
+    /// What two clients say: the earlier date of one predecessor, or else what `self` says.
+    pub(crate) fn or_earlier(mut self, other: Option<&Self>) -> Self {
+        if let Some(other) = other.filter(|other| other.run_id == self.run_id) {
+            self.followed_at = self.followed_at.min(other.followed_at);
+        }
+        self
+    }
 }
 
 impl Witness {
@@ -35,7 +60,8 @@ impl Witness {
         // What is said of another process says nothing about this one.
         let words: Vec<&str> =
             words.filter(|(name, _)| *name == run_id).map(|(_, word)| word).collect();
-        let heir_of = words.iter().find_map(|word| word.strip_prefix('^')).map(Arc::from);
+        let heir_of =
+            words.iter().filter_map(|word| word.strip_prefix('^')).find_map(Predecessor::parse);
         let dates = words.iter().filter_map(|word| word.strip_prefix('@'));
         let dates = dates.flat_map(|dates| dates.split(',')).filter_map(|date| {
             let (clock, millis) = date.rsplit_once(':')?;
@@ -61,7 +87,10 @@ impl fmt::Display for Witness {
                 write!(f, ",{clock}:{millis}")?;
             }
         }
-        heir_of.as_ref().map_or(Ok(()), |former| write!(f, " {run_id}=^{former}"))
+        match heir_of {
+            Some(former) => write!(f, " {run_id}=^{}:{}", former.run_id, former.followed_at),
+            None => Ok(()),
+        }
     }
 }
 
@@ -82,8 +111,10 @@ mod tests {
             (&[("client", 7), ("d:e", -9)], "a/h=1500 a/h=@client:7,d:e:-9"),
         ] {
             let witness = witness(dates);
-            let heir = Witness { heir_of: Some("z".into()), ..witness.clone() };
-            for (witness, text) in [(witness, text.to_owned()), (heir, format!("{text} a/h=^z"))] {
+            let former = Predecessor { run_id: "z/r:1".into(), followed_at: -3 };
+            let heir = Witness { heir_of: Some(former), ..witness.clone() };
+            let of_heir = format!("{text} a/h=^z/r:1:-3");
+            for (witness, text) in [(witness, text.to_owned()), (heir, of_heir)] {
                 assert_eq!(witness.to_string(), text);
                 assert_eq!(Witness::find(&format!("b c {witness}")), Some(witness.clone()));
                 assert_eq!(Witness::find(&text), Some(witness));
@@ -102,8 +133,10 @@ mod tests {
     #[test]
     fn further_words_count_for_the_process_that_they_name() {
         for founders in [
-            "a/h=1500 b=^z",
-            "a/h=1500 b^z",
+            "a/h=1500 b=^z:1",
+            "a/h=1500 b^z:1",
+            "a/h=1500 a/h=^z",
+            "a/h=1500 a/h=^z:",
             "a/h=1500 b=@c:7",
             "a/h=1500 b@c:7",
             "a/h=1500 a/h=c:7",

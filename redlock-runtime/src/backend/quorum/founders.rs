@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::other_clocks::OtherClocks;
-use crate::backend::{Cause, MemorySince, Witness};
+use crate::backend::{Cause, MemorySince, Predecessor, Witness};
 
 /// How long a list lives beyond the longest lease. Clients renew it while they use the group.
 pub(crate) const LIFE: Duration = Duration::from_secs(48 * 3600);
@@ -94,7 +94,8 @@ impl Founders {
         let dates = clocks.as_ref().map_or_else(kept, |clocks| clocks.dates(met, dates));
         // Clients that knew the former process only do not know what this one may have forgotten.
         let heir_of = heir_of.clone().filter(|_| !is_doubted);
-        let heir_of = heir_of.or_else(|| others.as_ref()?.heir_of.clone());
+        let noted = others.as_ref().and_then(|others| others.heir_of.as_ref());
+        let heir_of = heir_of.map(|own| own.or_earlier(noted)).or_else(|| noted.cloned());
         let witness = Witness { run_id: Arc::clone(run_id), watched_for, dates, heir_of };
         format!("{} {witness}", founders.text())
     }
@@ -113,7 +114,7 @@ pub(crate) struct Seen {
     /// `None`: no other node has told its time.
     pub(crate) clocks: Option<OtherClocks>,
     /// The process whose data it has kept, all of them.
-    pub(crate) heir_of: Option<Arc<str>>,
+    pub(crate) heir_of: Option<Predecessor>,
 }
 
 impl Seen {
@@ -192,9 +193,16 @@ mod tests {
         // The witness does not make a founder for other clients either.
         assert_eq!(Founders::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
         // Whose data it has kept is noted for clients that knew only that process.
-        let heir = || Seen { heir_of: Some("a".into()), ..seen("c", 10) };
-        let noted = "a b c=10000 c=^a";
+        let heir = || Seen {
+            heir_of: Some(Predecessor { run_id: "a".into(), followed_at: 5 }),
+            ..seen("c", 10)
+        };
+        let noted = "a b c=10000 c=^a:5";
         assert_eq!(founders.update(None, &heir()), noted);
+        assert_eq!(founders.update(Some("a b c=10000 c=^a:9"), &heir()), noted);
+        assert_eq!(founders.update(Some("a b c=10000 c=^b:1"), &heir()), noted);
+        let earlier = "a b c=10000 c=^a:4";
+        assert_eq!(founders.update(Some(earlier), &heir()), earlier);
         assert_eq!(founders.update(Some(noted), &seen("c", 2)), noted);
         let doubted = founders.update(Some(noted), &Seen { is_doubted: true, ..heir() });
         assert_eq!(doubted, "a b c=10000");

@@ -12,7 +12,7 @@ use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded};
-use crate::backend::{Cause, ClockOffset, MemorySince};
+use crate::backend::{Cause, ClockOffset, Former, MemorySince};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::shield::tell;
@@ -253,7 +253,9 @@ impl IdentityState {
         if is_other {
             self.oldest.supersede_all(now);
         }
-        let heir_of = known.as_ref().filter(|_| is_other).map(Identity::name);
+        let former = known.as_ref().filter(|_| is_other);
+        let former = former.map(|known| Former { run_id: known.name(), followed: now });
+        let (proof, heir_of) = self.believed(proof, former, heard);
         let cause = match known {
             None => Cause::Started,
             Some(_) if identity.was_promoted => Cause::Replaced,
@@ -276,11 +278,29 @@ impl IdentityState {
                 memory(now, cause)
             }
             Proof::Watched(watched_for) => memory(now.minus(watched_for), cause),
-            Proof::Nothing => memory(now, cause),
+            Proof::Nothing | Proof::Inherited(..) => memory(now, cause),
         };
         let cause = memory_since.cause;
         self.memory_since = Some(memory_since);
         (cause != Cause::Started).then_some(cause)
+    }
+
+    /// What a proof shows to a client that had its last answer when it `heard`, and the process
+    /// whose data were kept then, if no other client has noted it.
+    fn believed(
+        &self,
+        proof: Proof,
+        former: Option<Former>,
+        heard: Moment,
+    ) -> (Proof, Option<Former>) {
+        let Proof::Inherited(watched_for, noted) = proof else { return (proof, former) };
+        let last_answer = self.offset.known().map(|offset| offset.shows(heard).1);
+        let has_ended = |last: i64| last < noted.followed_at.saturating_mul(1_000);
+        if last_answer.is_some_and(has_ended) {
+            (Proof::Durable(Some(watched_for)), None)
+        } else {
+            (Proof::Watched(watched_for), None)
+        }
     }
 
     /// Without a restart guard nobody asks who the server is.

@@ -8,11 +8,11 @@ use deadpool_redis::redis::RedisResult;
 use deadpool_redis::redis::aio::ConnectionLike;
 
 use super::identity::Identity;
-use crate::backend::Witness;
 use crate::backend::redis::health::info::field;
+use crate::backend::{Predecessor, Witness};
 
 /// The proof that a server remembers leases from before this client met it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Proof {
     Nothing,
     /// Clients have watched this process for this long.
@@ -20,6 +20,9 @@ pub(super) enum Proof {
     /// It keeps every write over a restart. Clients have watched its data for this long; `None`:
     /// since its group began.
     Durable(Option<Duration>),
+    /// Another client, which has watched it for this long, has found that it kept all data of the
+    /// process that this client knew.
+    Inherited(Duration, Predecessor),
 }
 
 /// What is proved by the list that clients have left on the server, and by its configuration. If
@@ -36,13 +39,10 @@ pub(super) async fn prove(
     let Some(founders) = founders else { return Ok(Proof::Nothing) };
     let witness = Witness::find(&founders);
     if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
-        let watched_for = witness.watched_for;
-        // Another client has found that it kept all data of the process that this client knew.
-        let is_heir = known.is_some_and(|known| witness.heir_of == Some(known.name()));
-        return Ok(if is_heir {
-            Proof::Durable(Some(watched_for))
-        } else {
-            Proof::Watched(watched_for)
+        let is_known = |former: &&Predecessor| known.is_some_and(|it| it.name() == former.run_id);
+        return Ok(match witness.heir_of.as_ref().filter(is_known) {
+            Some(former) => Proof::Inherited(witness.watched_for, former.clone()),
+            None => Proof::Watched(witness.watched_for),
         });
     }
     // The data that it has kept must be those of the process that answered here before.
