@@ -17,7 +17,8 @@ const SCRIPTS: [&str; 3] = [
         script!("release.lua")
     ),
 ];
-/// The words that a line of waiters needs, and a lock does not: `line_denied` takes them away.
+/// The words that a line of waiters needs, and a lock does not: `server_queue_denied` takes them
+/// away.
 const OF_LINES: [&str; 13] = [
     "~{lock:*}:queue",
     "&redlock:*",

@@ -93,6 +93,7 @@ async fn a_user_without_the_words_of_a_line_releases_and_is_told() {
         ("+publish", true),
         ("+pubsub|numsub", true),
         ("+lpop", true),
+        ("+lrem", true),
         ("&redlock:*", true),
     ] {
         let less: Vec<&str> = line.split(' ').filter(|other| *other != word).collect();
@@ -104,6 +105,51 @@ async fn a_user_without_the_words_of_a_line_releases_and_is_told() {
         assert_eq!(joined.is_ok(), joins, "{word}: {joined:?}");
         assert_eq!(lock.release("holder").await, "1", "{word}");
         assert_eq!(lock.holder().await, None, "{word}");
+    }
+}
+
+/// Nobody could end a script that finds the same entry again and again: it has written.
+#[tokio::test]
+async fn who_may_not_read_a_queue_releases_before_one_who_would_share_the_lock() {
+    let line = user("acl-kinds");
+    let server = Server::builder().acl(&line).start().await;
+    let raw = server.raw();
+    for word in ["+lrange", "+llen", "+lindex", "+zremrangebyscore", "+zcount"] {
+        let less: Vec<&str> = line.split(' ').filter(|other| *other != word).collect();
+        raw.cmd(&[&["ACL", "SETUSER"], &less[..1], &["reset"], &less[1..]].concat()).await;
+        let lock = Lock::called("lock:k", Raw::new(&server.url_for("locks", "secret")));
+        for tokens in ["r", "p2"] {
+            raw.cmd(&["DEL", &lock.queue]).await;
+            raw.cmd(&["SET", &lock.key, "holder"]).await;
+            for channel in ["-", "redlock:nobody"] {
+                let entry = format!("10000 70000 {tokens} {channel} reader:{}", "0".repeat(24));
+                raw.cmd(&["RPUSH", &lock.queue, &entry]).await;
+            }
+            let released = lock.release("holder").await;
+            assert!(["1", "2"].contains(&&*released), "{word} {tokens}: {released}");
+            assert_ne!(raw.get(&lock.key).await.as_deref(), Some("holder"), "{word} {tokens}");
+        }
+    }
+}
+
+/// It would join again and again, and be handed the lock for each of its entries.
+#[tokio::test]
+async fn who_may_not_search_a_queue_is_told_when_it_looks() {
+    let line = user("acl");
+    let server = Server::builder().acl(&line).start().await;
+    let raw = server.raw();
+    for word in ["+llen", "+lrange"] {
+        let less: Vec<&str> = line.split(' ').filter(|other| *other != word).collect();
+        raw.cmd(&[&["ACL", "SETUSER"], &less[..1], &["reset"], &less[1..]].concat()).await;
+        let lock = Lock::called("lock:k", Raw::new(&server.url_for("locks", "secret")));
+        raw.cmd(&["DEL", &lock.queue]).await;
+        for holder in [&["SET", &lock.key, "holder"][..], &["DEL", &lock.key]] {
+            raw.cmd(&["SET", &lock.key, "holder"]).await;
+            lock.join_on("a", NOBODY).await.unwrap();
+            raw.cmd(holder).await;
+            let looked = lock.join_on("a", "").await.unwrap_err();
+            assert!(looked.contains("can't run this command"), "{word}: {looked}");
+        }
     }
 }
 

@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "fe9560d4471fb04aff2ffb8ac8c8ff19b3cd5815"),
-    (&rotate::SCRIPT, "8feef679859bba2383e876a5808b07a971d1633f"),
-    (&nudge::SCRIPT, "864e8a3979c9fe497f1e28724bee7eb48bde3775"),
-    (&release_all::SCRIPT, "58708aae33577dfa6e6dd3add1cbe86003cd4ac3"),
-    (&release::SCRIPT, "3cfa6872984e661ccf7f4211cd418e05862f951c"),
+    (&enqueue::SCRIPT, "5640ca28849d117c2af1a2e355b09548eeb5f6fe"),
+    (&rotate::SCRIPT, "edea43d49879d1ac7ee4297c45eb689ea21ad02a"),
+    (&nudge::SCRIPT, "4725c8d5d999352375feb4912d31ef8ea88f53f3"),
+    (&release_all::SCRIPT, "8b821609b938539039bea1d9706b2ee21ff0b11e"),
+    (&release::SCRIPT, "b8066f107d858476caf3654ddc900935743c0e62"),
 ];
 
 /// The texts of all scripts.

@@ -9,7 +9,7 @@
 -- ARGV[7] 'drop' if a look takes out entries right ahead whose processes are gone
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many entries are ahead, 1 if it gets signals, or 0}: in the queue; {2, time}: the queue
--- has no such entry
+-- has no such entry; an error: this user may not search the queue
 local lock, mark, counter, queue_key, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local now, queue = clock(), queue_of(lock, mark, counter, queue_key, owner)
 local holder = redis.call('GET', lock)
@@ -24,10 +24,10 @@ local function grant(wanted)
 end
 
 if not holder and ARGV[5] == '' then
-  local own_entry = queue.find(owner, ARGV[6])
+  local own_entry, failure = queue.find(owner, ARGV[6])
   if not own_entry then
     -- An owner without an entry has no caller that waits for the lock.
-    return {2, now}
+    return failure or {2, now}
   end
   local granted = grant(ARGV[4])
   if not granted.err then
@@ -60,7 +60,7 @@ if channel == '' then
   local entry
   entry, ahead = queue.find(owner, ARGV[6])
   if not entry then
-    return {2, now}
+    return ahead or {2, now}
   end
   channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
   if ARGV[7] == 'drop' then

@@ -124,9 +124,13 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     return hint.life ~= '0' and clock() >= hint.life * 1000
   end
 
-  -- The entry of an owner between the positions `first` and `last`, and how many are ahead of it.
+  -- The entry of an owner between the positions `first` and `last`, and how many are ahead of it;
+  -- nil and an error, if the queue cannot be read.
   local function find_within(owner, first, last)
     local entries = redis.pcall('LRANGE', queue_key, first, last)
+    if entries.err then
+      return nil, entries
+    end
     for index = #entries, 1, -1 do
       if string.sub(entries[index], -#owner - 1) == ' ' .. owner then
         return entries[index], first + index - 1
@@ -134,24 +138,27 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     end
   end
 
-  -- The entry of an owner, and how many entries are ahead of it. max_ahead: how many there were at
-  -- most when it was seen last. Usually the entry stands a little ahead of that place, or at the
+  -- The entry of an owner, and how many entries are ahead of it; nil and an error, if the queue
+  -- cannot be read. max_ahead: how many entries there were at most when it was seen last. Usually the entry stands a little ahead of that place, or at the
   -- head, so both ends are searched in turn, and few entries are read.
   function queue.find(owner, max_ahead)
     local length = redis.pcall('LLEN', queue_key)
-    local tail = type(length) == 'number' and length - 1 or -1
+    if type(length) ~= 'number' then
+      return nil, length
+    end
+    local tail = length - 1
     local low, high = 0, math.min(tonumber(max_ahead) or tail, tail)
     local behind = high + 1
     while low <= high do
       local first = math.max(low, high - search_batch + 1)
       local entry, ahead = find_within(owner, first, high)
       high = first - 1
-      if not entry and low <= high then
+      if not ahead and low <= high then
         local last = math.min(low + search_batch - 1, high)
         entry, ahead = find_within(owner, low, last)
         low = last + 1
       end
-      if entry then
+      if ahead then
         return entry, ahead
       end
     end
@@ -361,6 +368,10 @@ local function queue_of(lock, mark, counter, queue_key, sender)
         if entry.marker and position == 0 then
           listeners, last_used, last_reserved =
             queue.group().admit(entry.marker, last_used, last_reserved)
+          -- A user who may not read the queue lets nobody in, and would find this entry for ever.
+          if listeners == 0 and redis.pcall('LINDEX', queue_key, 0) == text then
+            return false
+          end
           is_removed = true
         elseif entry.marker and queue.group().end_leases() then
           -- end_leases may have removed this entry, too.

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "9c0f4cc4941c903d90071b61c3244edf7205ca07"),
-    (&enqueue::SCRIPT, "9854f3acc076480b8b5cec5a684a79092ddffe5d"),
-    (&release::SCRIPT, "b6c93aa4b1944c800e981be99b2f94b9e56853a4"),
-    (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
+    (&acquire::SCRIPT, "91c97cbf789e5a4f11d81436bfca6f918074d3f0"),
+    (&enqueue::SCRIPT, "cdbd0318a987d5f34228eb3c4695d221ce4d2d1c"),
+    (&release::SCRIPT, "d87fdc98effc5ad788705ce23b450276c6907f6b"),
+    (&renew::SCRIPT, "53ed848273659dd357b23eb1b21a50128931f551"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "6334e303fe3018c0503e9630261aa8c247193d0e"),
+    (&downgrade::SCRIPT, "b9e6ba1c0b79f8cba350010565e2b0ded2f43127"),
 ];
 
 /// The texts of all scripts.

@@ -10,7 +10,7 @@
 -- ahead whose processes are gone
 -- Returns {1, fencing token, the same, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many entries are ahead, 1 if it gets signals, or 0}: in the queue; {2, time}: the queue
--- has no such entry
+-- has no such entry; an error: this user may not search the queue
 local lock, mark, counter, queue_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, channel, now = ARGV[1], ARGV[5], clock()
 local shared = shared_lock(lock, mark, counter, queue_key, owner, ARGV[4])
@@ -20,7 +20,7 @@ if channel == '' then
   entry, ahead = shared.queue.find(owner, ARGV[6])
   if not entry and not is_holder then
     shared.admit_behind_dropped()
-    return {2, now}
+    return ahead or {2, now}
   end
   if is_holder then
     shared.needs_no_memory(KEYS[5])
@@ -40,7 +40,7 @@ if channel == '' then
   end
   entry, ahead = shared.queue.find(owner, ARGV[6])
   if not entry then
-    return {2, now}
+    return ahead or {2, now}
   end
   channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
   if ARGV[7] == 'drop' then

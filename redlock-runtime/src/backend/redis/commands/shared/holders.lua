@@ -68,11 +68,11 @@ function group_of(queue, lock, queue_key, sender)
     for _, text in ipairs(entries) do
       local entry = queue.parse(text)
       if entry and not entry.is_hint and silent_clients[client_of(entry.owner)] then
-        redis.pcall('LREM', queue_key, 1, text)
-        if entry.channel ~= '-' then
+        local is_dropped = redis.pcall('LREM', queue_key, 1, text) == 1
+        if is_dropped and entry.channel ~= '-' then
           queue.signal_entry(entry, 'look')
         end
-        has_dropped = true
+        has_dropped = has_dropped or is_dropped
       end
     end
     group.has_dropped = group.has_dropped or has_dropped

@@ -13,6 +13,10 @@ for i = 1, #KEYS / 2 do
   -- pcall: a key of another type counts as "not ours", and must not fail the rest of the batch.
   local holder = redis.pcall('GET', lock)
   local lease_end = holder == marker and redis.pcall('ZSCORE', holders, owner)
+  if type(lease_end) == 'table' and not string.find(lease_end.err, 'WRONGTYPE', 1, true) then
+    -- This user may not ask for leases. That says nothing about them.
+    return lease_end
+  end
   if type(lease_end) == 'string' and tonumber(lease_end) > now then
     if not has_written then
       -- At `maxmemory` the server refuses ZADD as the first write of a script, though this ZADD only
