@@ -64,7 +64,7 @@ async fn rounds(count: u32, is_guarded: bool) -> u32 {
     both
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_second_holder_in_100_of_100_runs() {
     let _turn = busy::turn().await;
     // Most of it is waiting until what a server forgot is over: ten groups of servers side by side.

@@ -142,7 +142,7 @@ async fn a_lost_lease_counts_until_its_guard_has_gone() {
 }
 
 /// The lease of a body that blocks is lost, and the body goes on.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_blocks_counts_after_its_lease_was_lost() {
     let redlock = Redlock::builder().memory().build().await.unwrap();
     let (begins, begun) = oneshot::channel();
