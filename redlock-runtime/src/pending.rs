@@ -22,6 +22,8 @@ pub(crate) struct PendingCommands {
 #[derive(Debug, Default)]
 struct PendingCount {
     count: AtomicU64,
+    /// Commands for which nobody waits any more.
+    unawaited: AtomicUsize,
     /// How many wait for news; without any, nothing is told.
     watchers: AtomicUsize,
     /// No command is left pending.
@@ -36,6 +38,11 @@ impl PendingCommands {
 
     pub(crate) fn count(&self) -> usize {
         commands(self.shared.count())
+    }
+
+    /// The commands that are pending, and those for which nobody waits any more.
+    pub(crate) fn under_way(&self) -> usize {
+        self.count() + self.shared.unawaited.load(Ordering::Relaxed)
     }
 
     /// A caller has a lock until [`lock_ended`](Self::lock_ended). The lease may be lost meanwhile:
@@ -122,9 +129,29 @@ pub(crate) struct PendingCommand {
     shared: Arc<PendingCount>,
 }
 
+impl PendingCommand {
+    /// No shutdown waits for it any more.
+    pub(crate) fn unawaited(self) -> UnawaitedCommand {
+        self.shared.unawaited.fetch_add(1, Ordering::Relaxed);
+        UnawaitedCommand { shared: Arc::clone(&self.shared) }
+    }
+}
+
 impl Drop for PendingCommand {
     fn drop(&mut self) {
         self.shared.end(1);
+    }
+}
+
+/// One command that still has to reach Redis, for which nobody waits.
+#[derive(Debug)]
+pub(crate) struct UnawaitedCommand {
+    shared: Arc<PendingCount>,
+}
+
+impl Drop for UnawaitedCommand {
+    fn drop(&mut self) {
+        self.shared.unawaited.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -142,8 +169,10 @@ mod tests {
         timeout(Duration::ZERO, pending.settled()).await.unwrap();
         let (first, second) = (pending.begin(), pending.begin());
         assert_eq!(pending.count(), 2);
+        let first = first.unawaited();
+        assert_eq!((pending.count(), pending.under_way()), (1, 2));
         drop(first);
-        assert_eq!(pending.count(), 1);
+        assert_eq!((pending.count(), pending.under_way()), (1, 1));
         let mut settled = std::pin::pin!(pending.settled());
         assert!(timeout(Duration::ZERO, &mut settled).await.is_err());
         drop(second);

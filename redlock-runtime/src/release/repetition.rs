@@ -22,7 +22,7 @@ impl Repetition {
     /// A try has failed: when the next one is due.
     pub(super) fn next(&mut self, engine: &Engine) -> Moment {
         let now = engine.clock().now();
-        let (failing_for, under_way) = (now.since(self.begun), engine.pending.count());
+        let (failing_for, under_way) = (now.since(self.begun), engine.pending.under_way());
         let pause = backoff::undone(self.failures, failing_for, under_way, fastrand::f64());
         self.failures += 1;
         now.plus(pause)

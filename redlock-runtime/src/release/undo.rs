@@ -50,7 +50,7 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
         let lease_end = begun.plus(claim.expire);
         let until =
             if way.may_be_queued { lease_end.max(begun.plus(LONGEST_ENTRY)) } else { lease_end };
-        let (mut pending, mut unsent) = (Some(pending), unsent);
+        let (mut pending, mut unawaited, mut unsent) = (Some(pending), None, unsent);
         let mut repeats = way.repeats.iter();
         let mut repetition = Repetition::begin(&engine);
         while clock.now() < until {
@@ -59,7 +59,7 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
                 // A command that was sent twice because its connection broke may be granted twice,
                 // the second time after this answer.
                 Ok(found) => {
-                    drop(pending.take());
+                    drop((pending.take(), unawaited.take()));
                     let Some(pause) = repeats.next() else { return };
                     if found == Found::Ours || *pause > SOON {
                         drop(unsent.take());
@@ -69,8 +69,10 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
                 Err(fault) => {
                     drop(unsent.take());
                     // A person has to change something, which a shutdown does not wait for.
-                    if fault.ends_releases() {
-                        drop(pending.take());
+                    if fault.ends_releases()
+                        && let Some(pending) = pending.take()
+                    {
+                        unawaited = Some(pending.unawaited());
                     }
                     repetition.next(&engine)
                 }
