@@ -26,7 +26,7 @@ enum Finding {
 }
 
 /// How many clients find a node of this name to answer, and to be out.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Clients {
     answers: usize,
     is_out: usize,
@@ -54,7 +54,7 @@ impl NodeGauge {
         let clients = count(&self.node, *finds, finding);
         *finds = finding;
         drop(finds);
-        show(&self.node, clients);
+        show_all(&self.node, clients);
     }
 }
 
@@ -64,7 +64,7 @@ impl Drop for NodeGauge {
         let before = *self.finds.get_mut();
         let others = count(&self.node, before, Finding::Nothing);
         if before == Finding::IsOut {
-            show(&self.node, others);
+            show_all(&self.node, others);
         }
     }
 }
@@ -97,6 +97,19 @@ impl Clients {
             Finding::Answers => Some(&mut self.answers),
             Finding::IsOut => Some(&mut self.is_out),
         }
+    }
+}
+
+/// Shows what the clients of a node find, and what others have found meanwhile: they may have shown
+/// that before this.
+fn show_all(node: &str, mut found: Clients) {
+    loop {
+        show(node, found);
+        let now = count(node, Finding::Nothing, Finding::Nothing);
+        if now == found {
+            return;
+        }
+        found = now;
     }
 }
 

@@ -104,17 +104,16 @@ impl OutageLog {
     }
 
     fn learn_answer(&self, speaks_of_all: impl FnOnce(&Outage) -> bool) {
-        {
-            let mut state = self.state.lock();
-            if let Some(outage) = &mut state.outage {
-                if outage.answers.is_none() && speaks_of_all(outage) {
-                    outage.answers = Some(CLOCK.now());
-                }
-                return;
+        let mut state = self.state.lock();
+        if let Some(outage) = &mut state.outage {
+            if outage.answers.is_none() && speaks_of_all(outage) {
+                outage.answers = Some(CLOCK.now());
             }
-            state.answers_since.get_or_insert_with(|| CLOCK.now());
-            self.is_calm.store(true, Ordering::Relaxed);
+            return;
         }
+        state.answers_since.get_or_insert_with(|| CLOCK.now());
+        self.is_calm.store(true, Ordering::Relaxed);
+        // Under the mutex, as all changes of the gauge: none overtakes another one.
         self.gauge.answers();
     }
 
@@ -238,12 +237,12 @@ impl OutageLog {
             if outage.answers.is_some() || !outage.is_reported {
                 return;
             }
+            // Another client may have shown something else at the moment in which it began.
+            self.gauge.is_out();
             outage
                 .take_due_report(now)
                 .then(|| (word(outage.kind), outage.error.clone(), now.since(outage.began)))
         };
-        // Another client may have shown something else at the moment in which the outage began.
-        self.gauge.is_out();
         let Some((what, error, lasts)) = due else { return };
         let (node, client) = (&self.node, &self.client);
         tell!(warn, node, %client, error, "{what} for {} now", seconds(lasts));
