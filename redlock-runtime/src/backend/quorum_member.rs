@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::lock_backend::LockBackend;
 use super::outcome::Reply;
+use super::witness::Predecessor;
 use crate::clock::Moment;
 use crate::validity;
 
@@ -21,16 +22,8 @@ pub(crate) struct MemorySince {
     /// Like `since`, but as if its clock had not jumped: a lease that it granted later than this is
     /// still on it, if it has not ended.
     pub(crate) kept_since: Moment,
-    /// This client has found that this process has kept all data of the one that it met before.
-    pub(crate) heir_of: Option<Former>,
-}
-
-/// The process that a client met before another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Former {
-    pub(crate) run_id: Arc<str>,
-    /// When it met the other one.
-    pub(crate) followed: Moment,
+    /// The process that was met here before: this one has kept all of its data.
+    pub(crate) heir_of: Option<Predecessor>,
 }
 
 impl MemorySince {
@@ -90,8 +83,7 @@ impl ClockOffset {
     /// The least and the most that the server's clock shows `now`, in microseconds since 1970.
     pub(crate) fn shows(self, now: Moment) -> (i64, i64) {
         let micros = |nanos: u128| i64::try_from(nanos / 1000).unwrap_or(i64::MAX);
-        let apart = now.since(self.at).max(self.at.since(now));
-        let drift = micros(validity::drift(apart).as_nanos());
+        let drift = micros(validity::drift(now.since(self.at)).as_nanos());
         let now = micros(now.nanos().into());
         let least = self.low.saturating_sub(drift).saturating_add(now);
         (least, self.high.saturating_add(drift).saturating_add(now))

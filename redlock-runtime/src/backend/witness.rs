@@ -28,8 +28,8 @@ pub(crate) struct Witness {
 pub(crate) struct Predecessor {
     pub(crate) run_id: Arc<str>,
     /// What the clock of the later process showed when a client had met that one, in milliseconds
-    /// since 1970. Who had an answer of the predecessor after this knows of two processes that
-    /// lived at once: neither is the heir of the other.
+    /// since 1970. Who has had an answer of the predecessor later than this knows of two processes
+    /// that lived at once: neither is the heir of the other.
     pub(crate) followed_at: i64,
 }
 

@@ -7,7 +7,7 @@ use super::founders::Seen;
 use super::member::Member;
 use super::other_clocks::OtherClocks;
 use super::restart_guard::{NodeGroup, RestartGuard};
-use crate::backend::{Cause, Former, MemorySince, Predecessor, Witness, process};
+use crate::backend::{Cause, MemorySince, Witness, process};
 
 impl RestartGuard {
     /// What this client has seen of a node; `None`: it has not met it.
@@ -21,7 +21,7 @@ impl RestartGuard {
             known_for,
             is_doubted: matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_)),
             clocks: self.clocks_beside(&run_id),
-            heir_of: heir_of.and_then(|former| predecessor(member, former)),
+            heir_of,
             run_id,
         })
     }
@@ -65,10 +65,4 @@ impl RestartGuard {
             others: members.len().saturating_sub(1),
         })
     }
-}
-
-/// The date for other clients by the clock of the node: the earliest that it may have shown.
-fn predecessor(member: &Member, former: Former) -> Option<Predecessor> {
-    let (least, _) = member.backend.clock_offset()?.shows(former.followed);
-    Some(Predecessor { run_id: former.run_id, followed_at: least.div_euclid(1_000) })
 }

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded};
-use crate::backend::{Cause, ClockOffset, Former, MemorySince};
+use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded, is_denied};
+use crate::backend::{Cause, ClockOffset, MemorySince, Predecessor};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::shield::tell;
@@ -55,6 +55,8 @@ struct IdentityState {
     /// When connections were superseded last because the address had moved.
     moved: Option<Moment>,
     offset: ClockJumps,
+    /// The latest time that its clock has shown, in microseconds since 1970.
+    shown: Option<i64>,
     /// When a jump of its clock was told last.
     jump_told: Option<Moment>,
     /// How many were not told since.
@@ -147,7 +149,7 @@ impl ServerIdentity {
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
         let info = match info {
-            Err(error) if error.code() == Some("NOPERM") => {
+            Err(error) if is_denied(&error) => {
                 self.tell_unknown();
                 return Err(error);
             }
@@ -157,6 +159,7 @@ impl ServerIdentity {
             self.tell_unknown();
             return Err(RedisError::from((ErrorKind::UnexpectedReturnType, UNKNOWN)));
         };
+        let shown = field(&info, "server_time_usec").and_then(|micros| micros.parse().ok());
         let known = {
             let mut state = self.state.lock();
             check_left(&began)?;
@@ -166,6 +169,7 @@ impl ServerIdentity {
                 return Err(RedisError::from((kind, "a replica", REPLICA.to_owned())));
             }
             if state.identity.as_ref() == Some(&identity) {
+                state.shows(shown);
                 return Ok(state.met(began.begun));
             }
             state.identity.clone()
@@ -177,7 +181,7 @@ impl ServerIdentity {
         let (doubt, met) = {
             let mut state = self.state.lock();
             check_left(&began)?;
-            (state.meet(&identity, proof, now), state.met(began.begun))
+            (state.meet(&identity, proof, shown, now), state.met(began.begun))
         };
         if let Some(cause) = doubt {
             telemetry::node_doubted(&self.node, cause.label());
@@ -196,6 +200,7 @@ impl ServerIdentity {
         let (millis, untold) = {
             let mut state = self.state.lock();
             state.heard = state.heard.max(sample.received);
+            state.shows(Some(sample.micros));
             let Some(jump) = state.offset.observe(sample) else { return };
             let millis = state.jumped(sample.received, jump / 1000);
             (millis, state.tells_jump(sample.received))
@@ -236,10 +241,27 @@ const LEFT: &str = "another server took the place of this one while the connecti
 const REPLICA: &str = "this server is a replica, and has no vote; make it a master again \
                        (`REPLICAOF NO ONE`), or name a master in its place";
 
+/// In microseconds.
+const MILLI: i64 = 1_000;
+
 impl IdentityState {
-    /// `Some`: the server may have forgotten leases since it was met last.
-    fn meet(&mut self, identity: &Identity, proof: Proof, now: Moment) -> Option<Cause> {
+    /// The clock of the server has `shown` this. Returns what it had shown before.
+    fn shows(&mut self, shown: Option<i64>) -> Option<i64> {
+        let last = self.shown;
+        self.shown = last.max(shown);
+        last
+    }
+
+    /// `Some`: the server may have forgotten leases since it was met last. `shown`: what its clock showed when it said who it is.
+    fn meet(
+        &mut self,
+        identity: &Identity,
+        proof: Proof,
+        shown: Option<i64>,
+        now: Moment,
+    ) -> Option<Cause> {
         let run_id = identity.name();
+        let last_shown = self.shows(shown);
         let known = self.identity.replace(identity.clone());
         let heard = std::mem::replace(&mut self.heard, now);
         if let Some(known) = known.as_ref().filter(|known| known.run_id == identity.run_id) {
@@ -254,8 +276,8 @@ impl IdentityState {
             self.oldest.supersede_all(now);
         }
         let former = known.as_ref().filter(|_| is_other);
-        let former = former.map(|known| Former { run_id: known.name(), followed: now });
-        let (proof, heir_of) = self.believed(proof, former, heard);
+        let former = former.and_then(|known| self.followed(known.name(), shown, now));
+        let (proof, heir_of) = proof.believed(former, last_shown);
         let cause = match known {
             None => Cause::Started,
             Some(_) if identity.was_promoted => Cause::Replaced,
@@ -285,22 +307,12 @@ impl IdentityState {
         (cause != Cause::Started).then_some(cause)
     }
 
-    /// What a proof shows to a client that had its last answer when it `heard`, and the process
-    /// whose data were kept then, if no other client has noted it.
-    fn believed(
-        &self,
-        proof: Proof,
-        former: Option<Former>,
-        heard: Moment,
-    ) -> (Proof, Option<Former>) {
-        let Proof::Inherited(watched_for, noted) = proof else { return (proof, former) };
-        let last_answer = self.offset.known().map(|offset| offset.shows(heard).1);
-        let has_ended = |last: i64| last < noted.followed_at.saturating_mul(1_000);
-        if last_answer.is_some_and(has_ended) {
-            (Proof::Durable(Some(watched_for)), None)
-        } else {
-            (Proof::Watched(watched_for), None)
-        }
+    /// The process before one that is met `now`, when its clock has `shown` this. Servers before
+    /// Redis 7.0 do not tell it with the rest.
+    fn followed(&self, former: Arc<str>, shown: Option<i64>, now: Moment) -> Option<Predecessor> {
+        let least = || self.offset.known().map(|offset| offset.shows(now).0);
+        let followed_at = shown.or_else(least)?.div_euclid(MILLI);
+        Some(Predecessor { run_id: former, followed_at })
     }
 
     /// Without a restart guard nobody asks who the server is.

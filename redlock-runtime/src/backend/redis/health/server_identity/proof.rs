@@ -7,6 +7,7 @@ use deadpool_redis::redis;
 use deadpool_redis::redis::RedisResult;
 use deadpool_redis::redis::aio::ConnectionLike;
 
+use super::MILLI;
 use super::identity::Identity;
 use crate::backend::redis::health::info::field;
 use crate::backend::{Predecessor, Witness};
@@ -23,6 +24,24 @@ pub(super) enum Proof {
     /// Another client, which has watched it for this long, has found that it kept all data of the
     /// process that this client knew.
     Inherited(Duration, Predecessor),
+}
+
+impl Proof {
+    /// What it shows to a client that has had its last answer when the clock of the server had
+    /// `last_shown` this, and the process all of whose data were kept then. `former`: the one that
+    /// this client met before.
+    pub(super) fn believed(
+        self,
+        former: Option<Predecessor>,
+        last_shown: Option<i64>,
+    ) -> (Self, Option<Predecessor>) {
+        let Self::Inherited(watched_for, noted) = self else { return (self, former) };
+        if last_shown.is_some_and(|last| last.div_euclid(MILLI) < noted.followed_at) {
+            (Self::Durable(Some(watched_for)), Some(noted))
+        } else {
+            (Self::Watched(watched_for), None)
+        }
+    }
 }
 
 /// What is proved by the list that clients have left on the server, and by its configuration. If

@@ -30,7 +30,7 @@ fn identity(info: &str) -> Identity {
 
 /// Meets a server about which nothing can be proved.
 fn meet(state: &mut IdentityState, info: &str, now: Moment) -> MemorySince {
-    state.meet(&identity(info), Proof::Nothing, now);
+    state.meet(&identity(info), Proof::Nothing, None, now);
     state.memory_since.clone().unwrap()
 }
 
@@ -39,10 +39,11 @@ fn a_server_that_lost_nothing_remembers_what_it_did_before_its_restart() {
     for (watched_for, since) in [(None, Moment::ZERO), (Some(secs(40)), at(90))] {
         let mut state = IdentityState::default();
         meet(&mut state, &info("a", "h", "00"), at(100));
-        state.meet(&identity(&info("b", "i", "00")), Proof::Durable(watched_for), at(130));
+        let b = identity(&info("b", "i", "00"));
+        state.meet(&b, Proof::Durable(watched_for), Some(7_999), at(130));
         let memory_since = state.memory_since.unwrap();
         assert_eq!(memory_since.since, since);
-        let former = Former { run_id: "a".into(), followed: at(130) };
+        let former = Predecessor { run_id: "a".into(), followed_at: 7 };
         assert_eq!(memory_since.heir_of, Some(former));
         // A jump of its clock is not known to those who knew the former process only.
         assert_eq!(memory_since.doubted(at(140), Cause::ClockJumped(60_000)).heir_of, None);
@@ -55,7 +56,7 @@ fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
     meet(&mut state, &info("a", "h", "00"), at(100));
     let cause = Cause::ClockJumped(60_000);
     state.memory_since = state.memory_since.take().map(|known| known.doubted(at(125), cause));
-    state.meet(&identity(&info("b", "i", "00")), Proof::Durable(None), at(130));
+    state.meet(&identity(&info("b", "i", "00")), Proof::Durable(None), None, at(130));
     let memory_since = state.memory_since.unwrap();
     assert_eq!(
         (memory_since.since, memory_since.cause, &*memory_since.run_id),
@@ -79,9 +80,9 @@ fn a_server_met_first_remembers_since_then_whatever_its_uptime() {
 fn a_server_that_others_have_watched_remembers_for_as_long() {
     let mut state = IdentityState::default();
     let watched = || Proof::Watched(secs(70));
-    assert_eq!(state.meet(&identity(&info("a", "h", "00")), watched(), at(100)), None);
+    assert_eq!(state.meet(&identity(&info("a", "h", "00")), watched(), None, at(100)), None);
     assert_eq!(state.memory_since.as_ref().unwrap().since, at(30));
-    let cause = state.meet(&identity(&info("b", "h", "00")), watched(), at(200));
+    let cause = state.meet(&identity(&info("b", "h", "00")), watched(), None, at(200));
     assert_eq!((cause, state.memory_since.unwrap().since), (Some(Cause::Restarted), at(130)));
 }
 
@@ -92,7 +93,8 @@ fn a_server_is_not_believed_to_have_been_watched_while_another_one_answered() {
     meet(&mut state, &info("a", "h", "00"), at(100));
     meet(&mut state, &info("b", "h", "00"), at(130));
     state.heard = at(190);
-    let cause = state.meet(&identity(&info("a", "h", "00")), Proof::Watched(secs(100)), at(200));
+    let watched = Proof::Watched(secs(100));
+    let cause = state.meet(&identity(&info("a", "h", "00")), watched, None, at(200));
     assert_eq!((cause, state.memory_since.unwrap().since), (Some(Cause::Restarted), at(200)));
 }
 
@@ -145,8 +147,8 @@ async fn meet_on_the_wire<const N: usize>(
 ) -> (RedisResult<ServerIdentity>, Scripted) {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
     let hour_ago = CLOCK.now().minus(secs(3600));
-    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, hour_ago);
-    presence.hear(Sample { micros: 7_000, sent: hour_ago, received: hour_ago });
+    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, None, hour_ago);
+    presence.hear(Sample { micros: 7_999, sent: hour_ago, received: hour_ago });
     let mut server = Scripted::new(answers);
     let met = presence.meet(&mut server, presence.begin()).await;
     (met.map(|_| presence), server)
@@ -218,14 +220,14 @@ async fn what_others_have_watched_counts_for_the_process_that_they_named() {
     let (met, _) = meet_on_the_wire([&plain, &bulk("a c a=70000")]).await;
     assert!(memory_since(met).since >= begun);
     // By a client that knew both processes, and found that all data were kept.
-    let (met, server) = meet_on_the_wire([&plain, &bulk("a c b=70000 b=^a:20")]).await;
+    let (met, server) = meet_on_the_wire([&plain, &bulk("a c b=70000 b=^a:8")]).await;
     let heir = memory_since(met);
     assert_eq!(heir.cause, Cause::Started);
     assert!(heir.since < begun.minus(secs(69)) && server.asked() == ["INFO", "GET founders"]);
     for founders in [
-        "a c b=70000 b=^c:20",
-        "a c b=70000 c=^a:20",
-        "a c c=70000 c=^a:20",
+        "a c b=70000 b=^c:8",
+        "a c b=70000 c=^a:8",
+        "a c c=70000 c=^a:8",
         // The former process still answered this client when another one had met the later one.
         "a c b=70000 b=^a:7",
     ] {
@@ -257,7 +259,7 @@ async fn a_connection_to_a_replica_is_not_used() {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
     assert!(presence.meet(&mut Scripted::new([&synced]), presence.begin()).await.is_err());
     assert_eq!(presence.memory_since(), None, "it has granted nothing to this client");
-    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, Moment::ZERO);
+    meet(&mut presence.state.lock(), &info("a", "h", "00"), Moment::ZERO);
     let mut replica = Scripted::new([&synced, "$-1"]);
     let found = diagnose("n", &presence.meet(&mut replica, presence.begin()).await.unwrap_err());
     assert_eq!((found.error.node(), found.error.kind()), ("n", NodeErrorKind::ReadOnly));
@@ -366,7 +368,7 @@ fn an_address_that_moves_back_and_forth_is_followed_once_a_second() {
 #[test]
 fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
-    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, at(100));
+    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, None, at(100));
     let started = presence.memory_since().unwrap();
     presence.hear(sample(101, 501_000_000));
     presence.hear(sample(102, 502_000_000));
@@ -387,7 +389,7 @@ fn a_clock_that_wobbles_is_told_once_a_minute() {
 #[test]
 fn the_doubt_is_told_and_a_server_seen_first_is_none() {
     let mut state = IdentityState::default();
-    let mut meet = |info: &str, proof, now| state.meet(&identity(info), proof, now);
+    let mut meet = |info: &str, proof, now| state.meet(&identity(info), proof, None, now);
     assert_eq!(meet(&info("a", "h", "00"), Proof::Nothing, at(100)), None);
     assert_eq!(meet(&info("b", "h", "00"), Proof::Durable(None), at(130)), None);
     assert_eq!(meet(&info("c", "h", "00"), Proof::Nothing, at(160)), Some(Cause::Restarted));
