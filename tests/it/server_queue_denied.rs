@@ -153,6 +153,20 @@ async fn who_may_not_search_a_queue_is_told_when_it_looks() {
     }
 }
 
+/// A renewal says who has a lock only if it has seen that.
+#[tokio::test]
+async fn who_may_not_read_a_lock_is_not_told_that_it_is_lost() {
+    let line = user("acl-kinds");
+    let less: Vec<&str> = line.split(' ').filter(|word| *word != "+get").collect();
+    let server = Server::builder().acl(&less.join(" ")).start().await;
+    let lock = Lock::called("lock:k", Raw::new(&server.url_for("locks", "secret")));
+    lock.raw.cmd(&["SET", &lock.key, "holder"]).await;
+    for renew in [script!("renew.lua"), shared!("renew.lua")] {
+        let renewed = lock.run(renew, &["holder", "10000", "<readers>"]).await.unwrap_err();
+        assert!(renewed.contains("can't run this command"), "{renewed}");
+    }
+}
+
 /// A user from before there were lines: the library releases without them, and asks for them now
 /// and then.
 #[tokio::test]
@@ -256,4 +270,27 @@ async fn an_entry_that_nobody_can_be_handed_a_lock_for_is_taken_out() {
         assert_eq!(found, (Some("next".to_owned()), 0), "{odd:?}");
         assert_eq!(lock.release("next").await, "1");
     }
+}
+
+/// It stands before those who get no signals either, and are not gone.
+#[tokio::test]
+async fn a_hint_that_cannot_be_signalled_keeps_nobody_out() {
+    let lock = lock().await;
+    lock.raw.cmd(&["SET", &lock.key, "holder", "PX", "10000"]).await;
+    lock.raw.cmd(&["RPUSH", &lock.queue, "0 0 0 - hint"]).await;
+    lock.join_on("next", "-").await.unwrap();
+    assert_eq!(lock.release("holder").await, "2");
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("next"), 0));
+}
+
+/// Another program has put it there.
+#[tokio::test]
+async fn who_looks_for_an_odd_entry_is_not_signalled() {
+    let lock = lock().await;
+    lock.join_on("holder", NOBODY).await.unwrap();
+    lock.raw.cmd(&["RPUSH", &lock.queue, "junk me"]).await;
+    let arguments = ["me", "10000", "20000", "8", "", "", "drop"];
+    let text = [HEAD, script!("enqueue.lua")].concat();
+    let looked = lock.run(&text, &arguments).await.unwrap();
+    assert_eq!((&*looked[0], &*looked[5]), ("0", "0"));
 }

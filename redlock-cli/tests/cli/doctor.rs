@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "8b821609b938539039bea1d9706b2ee21ff0b11e");
+        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "503039dd74bf21fa3f15415deb94206bd11da596");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))

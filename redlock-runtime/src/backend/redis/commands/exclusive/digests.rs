@@ -14,14 +14,14 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
     (&batch::SCRIPT, "5879d0303bff4c579e1018fb88a064c691cee2d4"),
     (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
-    (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
+    (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "5640ca28849d117c2af1a2e355b09548eeb5f6fe"),
-    (&rotate::SCRIPT, "edea43d49879d1ac7ee4297c45eb689ea21ad02a"),
-    (&nudge::SCRIPT, "4725c8d5d999352375feb4912d31ef8ea88f53f3"),
-    (&release_all::SCRIPT, "8b821609b938539039bea1d9706b2ee21ff0b11e"),
-    (&release::SCRIPT, "b8066f107d858476caf3654ddc900935743c0e62"),
+    (&enqueue::SCRIPT, "6555a1a518e5162273045dac0d3ba1e61f54bbc1"),
+    (&rotate::SCRIPT, "ae5c903d426aa36c45f4ef70ceacc8179d024ffb"),
+    (&nudge::SCRIPT, "260418b2ac71db8f553df80a2e7e1edc0bafd7b4"),
+    (&release_all::SCRIPT, "503039dd74bf21fa3f15415deb94206bd11da596"),
+    (&release::SCRIPT, "11f39879f1019d2ed48bb779a89be66d0a512f9c"),
 ];
 
 /// The texts of all scripts.

@@ -88,7 +88,8 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     local previous = counter_text and counter_text == last_reserved and last_used
       or math.max(lock_last, last_used or 0)
     local first = math.max(previous + 1, now)
-    local min_last = first + (needed or 1) - 1
+    -- In this order: above 2^53, a sum is rounded.
+    local min_last = first + ((needed or 1) - 1)
     if min_last > max_token then
       return nil, 'FENCE no fencing token is left behind ' .. mark
     end
@@ -139,8 +140,9 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   end
 
   -- The entry of an owner, and how many entries are ahead of it; nil and an error, if the queue
-  -- cannot be read. max_ahead: how many entries there were at most when it was seen last. Usually the entry stands a little ahead of that place, or at the
-  -- head, so both ends are searched in turn, and few entries are read.
+  -- cannot be read. max_ahead: how many there were at most when it was seen last. Usually the entry
+  -- stands a little ahead of that place, or at the head, so both ends are searched in turn, and few
+  -- entries are read.
   function queue.find(owner, max_ahead)
     local length = redis.pcall('LLEN', queue_key)
     if type(length) ~= 'number' then
@@ -204,6 +206,10 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   -- Sends a message to a channel or mailbox. Returns how many listeners it has; nil if this user
   -- may not publish. A mailbox that cannot be used has none.
   function queue.signal(channel, message)
+    if channel == '-' then
+      -- Whoever gets no signals is not gone.
+      return 0
+    end
     if string.sub(channel, 1, 1) ~= '@' then
       local listeners = count_listeners(channel)
       -- Replicas pass on what is published, and PUBLISH does not count who hears it there. Whoever

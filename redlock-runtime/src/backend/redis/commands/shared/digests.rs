@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "91c97cbf789e5a4f11d81436bfca6f918074d3f0"),
-    (&enqueue::SCRIPT, "cdbd0318a987d5f34228eb3c4695d221ce4d2d1c"),
-    (&release::SCRIPT, "d87fdc98effc5ad788705ce23b450276c6907f6b"),
-    (&renew::SCRIPT, "53ed848273659dd357b23eb1b21a50128931f551"),
+    (&acquire::SCRIPT, "ee7f758d709ffa41c1671b5926d29af0a157e715"),
+    (&enqueue::SCRIPT, "c2f8263ab5534df3b85db78249b86f60265095fa"),
+    (&release::SCRIPT, "0c757205209c939c7e073459dac973dc242259b3"),
+    (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "b9e6ba1c0b79f8cba350010565e2b0ded2f43127"),
+    (&downgrade::SCRIPT, "e7631ddbb87b4beb031cbd2dc3a43891ef318709"),
 ];
 
 /// The texts of all scripts.

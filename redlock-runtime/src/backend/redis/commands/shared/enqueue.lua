@@ -42,7 +42,8 @@ if channel == '' then
   if not entry then
     return ahead or {2, now}
   end
-  channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
+  -- An entry of another form is not signalled.
+  channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ') or '-'
   if ARGV[7] == 'drop' then
     ahead = shared.queue.drop_dead_ahead(ahead, channel)
   end

@@ -3,7 +3,7 @@
 -- KEYS[2i-1] the locks, KEYS[2i] their holders (in one hash slot on a cluster)
 -- ARGV[3i-2] owner, ARGV[3i-1] expire in ms, ARGV[3i] marker in the lock
 -- Returns the server's time, in microseconds since 1970, and the failures only, flat:
--- {time, i, 0 (gone) or 1 (another owner), ...}
+-- {time, i, 0 (gone) or 1 (another owner), ...}; an error: this user may not read the leases
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local reply, has_written = {now}, false
@@ -13,9 +13,10 @@ for i = 1, #KEYS / 2 do
   -- pcall: a key of another type counts as "not ours", and must not fail the rest of the batch.
   local holder = redis.pcall('GET', lock)
   local lease_end = holder == marker and redis.pcall('ZSCORE', holders, owner)
-  if type(lease_end) == 'table' and not string.find(lease_end.err, 'WRONGTYPE', 1, true) then
+  local failure = type(holder) == 'table' and holder or type(lease_end) == 'table' and lease_end
+  if failure and not string.find(failure.err, 'WRONGTYPE', 1, true) then
     -- This user may not ask for leases. That says nothing about them.
-    return lease_end
+    return failure
   end
   if type(lease_end) == 'string' and tonumber(lease_end) > now then
     if not has_written then
