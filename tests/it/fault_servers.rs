@@ -70,24 +70,6 @@ async fn an_acl_user_needs_little_and_is_told_what_is_missing() {
     assert!(warnings.iter().any(|event| event.message.contains("+info")), "{warnings:?}");
 }
 
-/// As hosted servers do with some of theirs.
-#[tokio::test]
-async fn a_command_that_a_server_does_not_have_is_one_that_may_not_be_sent() {
-    let without = |command: &str| format!("rename-command {command} \"\"");
-    let server = Server::builder().config(&without("INFO")).start().await;
-    let events = capture();
-    let redlock = Redlock::connect(server.url()).await.unwrap();
-    assert_eq!(redlock.lock("k").run(async { 1 }).await, Ok(1));
-    let warnings = events.warnings_about(&server.addr().to_string());
-    assert!(warnings.iter().any(|event| event.message.contains("+info")), "{warnings:?}");
-
-    let server = Server::builder().config(&without("EVALSHA")).start().await;
-    let redlock = Redlock::connect(server.url()).await.unwrap();
-    let error = redlock.lock("k").wait(LONG).acquire().await.map(drop).unwrap_err();
-    assert_unavailable(&error, Kind::NoPermission);
-    assert!(error.to_string().contains("renamed or disabled"), "{error}");
-}
-
 #[tokio::test]
 async fn a_key_of_another_type_is_an_error_and_left_alone() {
     let server = Server::shared().await;

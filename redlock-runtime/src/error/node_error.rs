@@ -129,10 +129,6 @@ impl NodeError {
                 "it holds no number, or the last one that a fencing token can be: who wrote that? \
                  Delete this key once nobody holds a lock with such a token"
             }
-            NodeErrorKind::NoPermission if self.message.contains("unknown command") => {
-                "was the command renamed or disabled in the server's configuration? \
-                 docs/security.md names those that are needed"
-            }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"
             }
@@ -220,8 +216,7 @@ pub enum NodeErrorKind {
     Tls,
     /// The password or user name was refused, or one is needed.
     Authentication,
-    /// The ACL of the user forbids a command or a key, or the server has renamed or disabled a
-    /// command.
+    /// The ACL of the user forbids a command or a key.
     NoPermission,
     /// The server is loading its data from disk.
     Loading,

@@ -15,17 +15,5 @@ pub(crate) fn lost(_: LockLabels, _: LostReason) {}
 pub(crate) fn renewal(_: &'static str, _: bool) {}
 pub(crate) fn renewal_lag(_: Duration) {}
 pub(crate) fn unprotected(_: &'static str) {}
+pub(super) fn show_node(_: &str, _: f64) {}
 pub(crate) fn node_doubted(_: &str, _: &'static str) {}
-
-#[derive(Debug)]
-pub(crate) struct NodeGauge;
-
-#[expect(clippy::unused_self, reason = "with the feature, it counts what clients find")]
-impl NodeGauge {
-    pub(crate) fn new(_: &str) -> Self {
-        Self
-    }
-
-    pub(crate) fn answers(&self) {}
-    pub(crate) fn is_out(&self) {}
-}

@@ -123,6 +123,14 @@ pub(crate) fn unprotected(template: &'static str) {
     });
 }
 
+/// Whether a node answers.
+pub(super) fn show_node(node: &str, value: f64) {
+    shielded(|| {
+        announced::node(node);
+        gauge!("redlock_node_up", "node" => node.to_owned()).set(value);
+    });
+}
+
 /// A node may have forgotten leases that it granted.
 pub(crate) fn node_doubted(node: &str, cause: &'static str) {
     shielded(|| {

@@ -5,15 +5,13 @@
 
 mod counted_call;
 mod label;
+mod node_gauge;
 pub(crate) use counted_call::CountedCall;
 pub(crate) use label::{LockLabels, PROGRAMMATIC};
+pub(crate) use node_gauge::NodeGauge;
 
 #[cfg(feature = "metrics")]
 mod announced;
-#[cfg(feature = "metrics")]
-mod node_gauge;
-#[cfg(feature = "metrics")]
-pub(crate) use node_gauge::NodeGauge;
 
 #[cfg(feature = "metrics")]
 mod enabled;

@@ -3,12 +3,9 @@
 
 use std::collections::HashMap;
 
-use metrics::gauge;
-
-use super::announced;
+use super::show_node;
 use crate::mutex::Mutex;
 use crate::process::{self, PerProcess};
-use crate::shield::shielded;
 
 /// What one client finds its node to be; its part of the gauge of that name.
 #[derive(Debug)]
@@ -104,7 +101,7 @@ impl Clients {
 /// that before this.
 fn show_all(node: &str, mut found: Clients) {
     loop {
-        show(node, found);
+        show_node(node, value(found));
         let now = count(node, Finding::Nothing, Finding::Nothing);
         if now == found {
             return;
@@ -115,14 +112,10 @@ fn show_all(node: &str, mut found: Clients) {
 
 /// A gauge cannot be taken back where nothing is known, but no comparison with `NaN` is true, and
 /// aggregations prefer any other value.
-fn show(node: &str, found: Clients) {
-    let value = match found {
+fn value(found: Clients) -> f64 {
+    match found {
         Clients { is_out: 1.., .. } => 0.0,
         Clients { answers: 1.., .. } => 1.0,
         Clients { .. } => f64::NAN,
-    };
-    shielded(|| {
-        announced::node(node);
-        gauge!("redlock_node_up", "node" => node.to_owned()).set(value);
-    });
+    }
 }

@@ -153,11 +153,6 @@ fn is_misconfigured(error: &RedisError) -> bool {
 
 const MISCONFIGURED: &str = "correct the URL, or the configuration of the pool";
 
-/// May this client not send a command?
-pub(crate) fn is_denied(error: &RedisError) -> bool {
-    kind(error) == NodeErrorKind::NoPermission
-}
-
 fn kind(error: &RedisError) -> NodeErrorKind {
     match error.kind() {
         _ if tls::is_failure(error) => return NodeErrorKind::Tls,
@@ -170,8 +165,6 @@ fn kind(error: &RedisError) -> NodeErrorKind {
     match code(error) {
         Some("NOAUTH" | "WRONGPASS" | "DENIED") => NodeErrorKind::Authentication,
         Some("NOPERM") => NodeErrorKind::NoPermission,
-        // The operator has renamed or disabled it.
-        Some("ERR") if detail(error).starts_with("unknown command") => NodeErrorKind::NoPermission,
         Some("LOADING") => NodeErrorKind::Loading,
         Some("BUSY") => NodeErrorKind::Busy,
         Some("OOM") => NodeErrorKind::OutOfMemory,

@@ -10,7 +10,6 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
 use super::batching::Batching;
-use super::diagnosis::is_denied;
 use super::met_server::Superseded;
 use super::source::{CONNECT, Source};
 use crate::backend::redis::health::ServerIdentity;
@@ -96,7 +95,7 @@ fn recognize(
         };
         let info = match timeout(RECOGNITION, asked).await {
             Ok(Ok(info)) => info,
-            Ok(Err(error)) if is_denied(&error) => return identity.denied(),
+            Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
             _ => return,
         };
         drop(connection);

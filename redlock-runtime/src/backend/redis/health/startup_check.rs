@@ -8,7 +8,7 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::timeout;
 
 use super::info::field;
-use crate::backend::redis::connection::{Source, is_denied};
+use crate::backend::redis::connection::Source;
 use crate::backend::redis::pubsub::silent;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::shield::tell;
@@ -84,7 +84,7 @@ fn text(info: Value) -> RedisResult<String> {
 fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>> {
     match info {
         Ok(info) => Ok(check(node, &info)),
-        Err(error) if is_denied(&error) => {
+        Err(error) if error.code() == Some("NOPERM") => {
             tell!(
                 warn,
                 node,

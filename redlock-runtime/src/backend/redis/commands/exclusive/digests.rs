@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "6555a1a518e5162273045dac0d3ba1e61f54bbc1"),
-    (&rotate::SCRIPT, "ae5c903d426aa36c45f4ef70ceacc8179d024ffb"),
-    (&nudge::SCRIPT, "260418b2ac71db8f553df80a2e7e1edc0bafd7b4"),
-    (&release_all::SCRIPT, "503039dd74bf21fa3f15415deb94206bd11da596"),
-    (&release::SCRIPT, "11f39879f1019d2ed48bb779a89be66d0a512f9c"),
+    (&enqueue::SCRIPT, "3569b1e38d2081966a61a79c9ce06ff5ce847e50"),
+    (&rotate::SCRIPT, "504bac2a084acdba931943011e3116298e87271e"),
+    (&nudge::SCRIPT, "301ec90ea4df489991417c946411a4154403d18c"),
+    (&release_all::SCRIPT, "3683c1e219afd1bf0cba5f9d50034c9d0d576feb"),
+    (&release::SCRIPT, "d0c72ee94073d986b84de1c3c1a89c84ff75e093"),
 ];
 
 /// The texts of all scripts.

@@ -10,8 +10,7 @@
 -- which the entry stays after that signal, or 0.
 -- An entry stands twice in the queue where a client library has sent its command again by itself.
 -- An owner that leaves the queue, or is granted the lock by a look, removes both.
--- A release must not fail because of the queue: the commands that it needs for the queue, which an
--- older user may be denied, are called by pcall.
+-- A release must not fail because its user may not use the queue: what that needs is a pcall.
 
 -- How long a queue lasts after the last command of a waiter (ms).
 local queue_life = 60000
@@ -88,7 +87,6 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     local previous = counter_text and counter_text == last_reserved and last_used
       or math.max(lock_last, last_used or 0)
     local first = math.max(previous + 1, now)
-    -- In this order: above 2^53, a sum is rounded.
     local min_last = first + ((needed or 1) - 1)
     if min_last > max_token then
       return nil, 'FENCE no fencing token is left behind ' .. mark
@@ -125,30 +123,23 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     return hint.life ~= '0' and clock() >= hint.life * 1000
   end
 
-  -- The entry of an owner between the positions `first` and `last`, and how many are ahead of it;
-  -- nil and an error, if the queue cannot be read.
+  -- The entry of an owner between two positions, and how many are ahead of it; nil and any error.
   local function find_within(owner, first, last)
     local entries = redis.pcall('LRANGE', queue_key, first, last)
-    if entries.err then
-      return nil, entries
-    end
     for index = #entries, 1, -1 do
       if string.sub(entries[index], -#owner - 1) == ' ' .. owner then
         return entries[index], first + index - 1
       end
     end
+    return nil, entries.err and entries
   end
 
-  -- The entry of an owner, and how many entries are ahead of it; nil and an error, if the queue
-  -- cannot be read. max_ahead: how many there were at most when it was seen last. Usually the entry
-  -- stands a little ahead of that place, or at the head, so both ends are searched in turn, and few
-  -- entries are read.
+  -- The same in the whole queue. max_ahead: how many were ahead at most when it was seen last.
+  -- Usually it stands a little ahead of that place, or at the head, so both ends are searched in
+  -- turn, and few entries are read.
   function queue.find(owner, max_ahead)
     local length = redis.pcall('LLEN', queue_key)
-    if type(length) ~= 'number' then
-      return nil, length
-    end
-    local tail = length - 1
+    local tail = type(length) == 'number' and length - 1 or -1
     local low, high = 0, math.min(tonumber(max_ahead) or tail, tail)
     local behind = high + 1
     while low <= high do
@@ -167,6 +158,7 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     if behind <= tail then
       return find_within(owner, behind, tail)
     end
+    return nil, type(length) ~= 'number' and length or nil
   end
 
   -- Removes the entry of an owner. If a group holds the lock, lets in the entries behind it that
@@ -199,17 +191,13 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     local counted = redis.pcall('PUBSUB', 'NUMSUB', channel)
     -- A user who may not ask counts them by an empty message.
     local count = counted.err and redis.pcall('PUBLISH', channel, '') or counted[2]
-    queue.is_gone[channel] = count == 0
+    queue.is_gone[channel] = count == 0 and channel ~= '-'
     return type(count) == 'number' and count or nil
   end
 
   -- Sends a message to a channel or mailbox. Returns how many listeners it has; nil if this user
   -- may not publish. A mailbox that cannot be used has none.
   function queue.signal(channel, message)
-    if channel == '-' then
-      -- Whoever gets no signals is not gone.
-      return 0
-    end
     if string.sub(channel, 1, 1) ~= '@' then
       local listeners = count_listeners(channel)
       -- Replicas pass on what is published, and PUBLISH does not count who hears it there. Whoever
@@ -375,10 +363,8 @@ local function queue_of(lock, mark, counter, queue_key, sender)
           listeners, last_used, last_reserved =
             queue.group().admit(entry.marker, last_used, last_reserved)
           -- A user who may not read the queue lets nobody in, and would find this entry for ever.
-          if listeners == 0 and redis.pcall('LINDEX', queue_key, 0) == text then
-            return false
-          end
-          is_removed = true
+          is_removed = listeners ~= 0 or redis.pcall('LINDEX', queue_key, 0) ~= text
+          listeners = is_removed and listeners
         elseif entry.marker and queue.group().end_leases() then
           -- end_leases may have removed this entry, too.
           is_removed = true
@@ -402,8 +388,7 @@ local function queue_of(lock, mark, counter, queue_key, sender)
         end
         return true
       end
-      -- The process of this hint tries to take the lock. Others of a shared kind may enter beside
-      -- it.
+      -- The process of this hint tries to take the lock. Others of a shared kind may enter too.
       if listeners > 0 and not entry.marker then
         return false
       end

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "ee7f758d709ffa41c1671b5926d29af0a157e715"),
-    (&enqueue::SCRIPT, "c2f8263ab5534df3b85db78249b86f60265095fa"),
-    (&release::SCRIPT, "0c757205209c939c7e073459dac973dc242259b3"),
+    (&acquire::SCRIPT, "1f0e0181db62ab30880ca9e0b30ff17b212d09fb"),
+    (&enqueue::SCRIPT, "b57883a07840e116b6504e4203dd8255b4c33025"),
+    (&release::SCRIPT, "7072d477c6012b97990ce727afa2a6f3f47c16ed"),
     (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "e7631ddbb87b4beb031cbd2dc3a43891ef318709"),
+    (&downgrade::SCRIPT, "d4ba7174a6e3d1b5ee844636bfdbd22bc0aa5cfd"),
 ];
 
 /// The texts of all scripts.
