@@ -252,7 +252,8 @@ impl IdentityState {
         last
     }
 
-    /// `Some`: the server may have forgotten leases since it was met last. `shown`: what its clock showed when it said who it is.
+    /// `Some`: the server may have forgotten leases since it was met last. `shown`: what its clock
+    /// showed when it said who it is.
     fn meet(
         &mut self,
         identity: &Identity,
