@@ -19,17 +19,18 @@ pub(crate) struct Witness {
     /// What clocks of others showed when clients had already met this process
     /// (`quorum/other_clocks.rs`).
     pub(crate) dates: Dates,
-    /// As the client has found that met both.
+    /// The process before this one, where a client that met both has found that this one has kept
+    /// all of its data.
     pub(crate) heir_of: Option<Predecessor>,
 }
 
-/// The process before another one on a node, whose data that one has kept, all of them.
+/// The process that was on a node before another one, which has kept all of its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Predecessor {
     pub(crate) run_id: Arc<str>,
-    /// What the clock of the later process showed when a client had met that one, in milliseconds
-    /// since 1970. Who has had an answer of the predecessor later than this knows of two processes
-    /// that lived at once: neither is the heir of the other.
+    /// What the clock of the later process showed when a client met it, in milliseconds since 1970.
+    /// A client that had an answer of the predecessor after this knows that both processes lived at
+    /// once: neither has all data of the other.
     pub(crate) followed_at: i64,
 }
 

@@ -7,7 +7,7 @@ use super::show_node;
 use crate::mutex::Mutex;
 use crate::process::{self, PerProcess};
 
-/// What one client finds its node to be; its part of the gauge of that name.
+/// Whether one client finds that its node answers: its part of the gauge of that name.
 #[derive(Debug)]
 pub(crate) struct NodeGauge {
     node: String,
@@ -36,12 +36,13 @@ impl NodeGauge {
         Self { node: node.to_owned(), finds: Mutex::default() }
     }
 
-    /// It shows as out all the same while another client finds a node of this name out.
+    /// The gauge shows an outage all the same while another client finds a node of this name out.
     pub(crate) fn answers(&self) {
         self.find(Finding::Answers);
     }
 
-    /// Shown also where this is known: another client may have shown something else meanwhile.
+    /// The gauge is set also where this client knew of the outage: another client may have set it
+    /// meanwhile.
     pub(crate) fn is_out(&self) {
         self.find(Finding::IsOut);
     }
@@ -97,8 +98,8 @@ impl Clients {
     }
 }
 
-/// Shows what the clients of a node find, and what others have found meanwhile: they may have shown
-/// that before this.
+/// Sets the gauge until it shows what all clients of the node find. A client that finds something
+/// else meanwhile may have set the gauge before this one does, and would be overwritten.
 fn show_all(node: &str, mut found: Clients) {
     loop {
         show_node(node, value(found));
