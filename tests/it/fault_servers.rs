@@ -64,10 +64,14 @@ async fn an_acl_user_needs_little_and_is_told_what_is_missing() {
         assert_unavailable(&error, Kind::NoPermission);
         assert!(error.to_string().contains("docs/security.md"), "{error}");
     }
-    let events = capture();
-    assert_eq!(connect("noinfo").await.unwrap().lock("k").run(async { 1 }).await, Ok(1));
-    let warnings = events.warnings_about(&server.addr().to_string());
-    assert!(warnings.iter().any(|event| event.message.contains("+info")), "{warnings:?}");
+    let without = Server::builder().config("rename-command INFO \"\"").start().await;
+    for (server, url) in [(&server, server.url_for("noinfo", "pw")), (&without, without.url())] {
+        let events = capture();
+        let redlock = Redlock::connect(url).await.unwrap();
+        assert_eq!(redlock.lock("k").run(async { 1 }).await, Ok(1));
+        let warnings = events.warnings_about(&server.addr().to_string());
+        assert!(warnings.iter().any(|event| event.message.contains("+info")), "{warnings:?}");
+    }
 }
 
 #[tokio::test]

@@ -106,6 +106,13 @@ const NOT_RUN: [&str; 7] = [
     "DB index is out of range",
 ];
 
+/// Is a command withheld from this user: forbidden, or taken away by `rename-command`? A proxy may
+/// pass through words like these for a moment, so this is asked of commands only that a client can
+/// do without.
+pub(crate) fn is_withheld(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM") || detail(error).starts_with("unknown command")
+}
+
 /// Does an error of this kind certainly come from the server, so that nothing is on its way to it
 /// any more? One without a code of its own may be that of a proxy, which has not passed the command
 /// on.

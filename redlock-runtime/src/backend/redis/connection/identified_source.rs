@@ -10,6 +10,7 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
 use super::batching::Batching;
+use super::diagnosis::is_withheld;
 use super::met_server::Superseded;
 use super::source::{CONNECT, Source};
 use crate::backend::redis::health::ServerIdentity;
@@ -95,7 +96,7 @@ fn recognize(
         };
         let info = match timeout(RECOGNITION, asked).await {
             Ok(Ok(info)) => info,
-            Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
+            Ok(Err(error)) if is_withheld(&error) => return identity.denied(),
             _ => return,
         };
         drop(connection);

@@ -20,7 +20,7 @@ pub(crate) mod unasked;
 
 pub(crate) use address::check_url;
 pub(crate) use batching::Batching;
-pub(crate) use diagnosis::{Diagnosis, HasRun, diagnose, is_of_server};
+pub(crate) use diagnosis::{Diagnosis, HasRun, diagnose, is_of_server, is_withheld};
 pub(crate) use identified_source::IdentifiedSource;
 pub(crate) use kept_open::KeptOpen;
 pub(crate) use loan::{LONGEST_SILENCE, Loan};

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded};
+use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded, is_withheld};
 use crate::backend::{Cause, ClockOffset, MemorySince, Predecessor};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
@@ -149,7 +149,7 @@ impl ServerIdentity {
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
         let info = match info {
-            Err(error) if error.code() == Some("NOPERM") => {
+            Err(error) if is_withheld(&error) => {
                 self.tell_unknown();
                 return Err(error);
             }

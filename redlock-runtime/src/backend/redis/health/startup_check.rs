@@ -8,7 +8,7 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::timeout;
 
 use super::info::field;
-use crate::backend::redis::connection::Source;
+use crate::backend::redis::connection::{Source, is_withheld};
 use crate::backend::redis::pubsub::silent;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::shield::tell;
@@ -84,12 +84,12 @@ fn text(info: Value) -> RedisResult<String> {
 fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>> {
     match info {
         Ok(info) => Ok(check(node, &info)),
-        Err(error) if error.code() == Some("NOPERM") => {
+        Err(error) if is_withheld(&error) => {
             tell!(
                 warn,
                 node,
-                "this user may not run INFO, so the version and the eviction policy of the server \
-                 were not checked; grant +info"
+                "this user may not run INFO (by ACL or `rename-command`), so the version and the \
+                 eviction policy of the server were not checked; grant +info"
             );
             Ok(None)
         }
@@ -183,7 +183,11 @@ mod tests {
         let refused = found(&old).await.unwrap().unwrap();
         assert!(refused.contains("redis 4.0.14 is too old"), "{refused}");
         assert!(refused.contains("upgrade") && !refused.contains("the log"), "{refused}");
-        assert_eq!(found("-NOPERM no info").await.unwrap(), None);
+        for withheld in
+            ["-NOPERM no info", "-ERR unknown command 'INFO', with args beginning with: "]
+        {
+            assert_eq!(found(withheld).await.unwrap(), None);
+        }
         assert!(found("-NOAUTH first").await.is_err());
         assert!(found("*0").await.is_err());
     }

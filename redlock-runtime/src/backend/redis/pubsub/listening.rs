@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::mailbox;
 use super::registry::{Phase, signals};
 use super::subscription::{News, PubsubStream, broken};
+use crate::backend::redis::connection::is_withheld;
 use crate::backend::redis::connection::source::{CONNECT, Source};
 use crate::backend::redis::founders;
 use crate::backend::redis::route::Route;
@@ -66,7 +67,7 @@ impl<S: Source> Listening<'_, S> {
                     registry.enter(Phase::Silent);
                     return;
                 }
-                Ok(Err(error)) if error.code() == Some("NOPERM") => {
+                Ok(Err(error)) if is_withheld(&error) => {
                     tell!(
                         debug,
                         node = self.route.core.name,

@@ -8,6 +8,7 @@ use deadpool_redis::redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::timeout;
 
 use super::subscription::{HEARTBEAT, Listener, PubsubStream, SIGN_OF_LIFE, silent};
+use crate::backend::redis::connection::is_withheld;
 use crate::backend::redis::health::info::field;
 use crate::key::MAILBOX;
 use crate::owner::random_uuid;
@@ -118,7 +119,7 @@ async fn is_in_cluster(connection: &mut (impl ConnectionLike + Send)) -> RedisRe
     let mut ask = redis::cmd("INFO");
     match ask.arg("cluster").query_async::<String>(connection).await {
         Ok(info) => Ok(field(&info, "cluster_enabled") == Some("1")),
-        Err(error) if error.code() == Some("NOPERM") => Ok(false),
+        Err(error) if is_withheld(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
