@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("ab4359bf981b70f2cab2bac683793b5b436a793b", "3683c1e219afd1bf0cba5f9d50034c9d0d576feb");
+        ("acd5bf1666b69ec0fb546d4783d1d06536f16032", "ada6267974a70ac89bd170babac24735e2b88f9f");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))
@@ -230,7 +230,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     load_scripts(&server).await;
     let (grade, text) = finding(&doctor("locks").await, "rights");
     assert_eq!(grade, "good", "{text}");
-    let kinds = "read locks and permits would need +evalsha|1f0e0181db62ab30880ca9e0b30ff17b212d09";
+    let kinds = "read locks and permits would need +evalsha|d8b4ffb14545d71b814e7b0de24c1157f2e45c";
     assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
     let doctor_of_locks = doctor("locks").await;
     assert_eq!(finding(&doctor_of_locks, "locking").0, "good");

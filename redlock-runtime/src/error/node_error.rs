@@ -127,7 +127,8 @@ impl NodeError {
             }
             NodeErrorKind::Refused if self.has_no_fencing_token() => {
                 "it holds no number, or the last one that a fencing token can be: who wrote that? \
-                 Delete this key once nobody holds a lock with such a token"
+                 Delete this key once nobody holds a lock with such a token. Or does the clock of \
+                 the server show a year after 2255?"
             }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"

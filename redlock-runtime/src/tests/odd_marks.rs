@@ -15,6 +15,7 @@ use crate::owner::Owner;
 
 const ODD: [&str; 7] = ["nan", "-nan", "inf", "many", "", "9007199254740991", "9007199254740992"];
 const TOKEN: u64 = 1_795_000_000_000_000;
+const LARGEST: u64 = (1 << 53) - 1;
 
 fn server(contents: &[(&str, &str)]) -> Server {
     let mut server = Server::new(simulated::scripts().map(Script::new));
@@ -100,6 +101,28 @@ fn nobody_is_told_that_a_token_was_raised_where_it_was_not() {
             server.execute(&[b"SET", mark.as_bytes(), odd.as_bytes()]);
             assert!(is_refused(server, &raise, &mark), "{kind:?} behind the mark {odd:?}");
         }
+    }
+}
+
+/// Its tokens would be above the largest one, and the mark would keep the slot from all others long
+/// after the clock is right again.
+#[test]
+fn no_lock_is_taken_by_a_clock_beyond_the_last_token() {
+    for micros in [LARGEST + 1, LARGEST + 1_000_000, 253_402_300_000_000_000] {
+        for kind in [Kind::Exclusive, Kind::Read] {
+            let (server, claim) = (&mut server(&[]), claim(kind));
+            server.set_clock(micros, micros / 1000);
+            let mark = claim.key.mark_key();
+            assert!(is_refused(server, &simulated::acquire(&claim), &mark), "{kind:?} at {micros}");
+            let enqueue = simulated::enqueue(&claim, 1, None);
+            assert!(is_refused(server, &enqueue, &mark), "queued {kind:?} at {micros}");
+        }
+        let (server, claims) = (&mut server(&[]), [claim(Kind::Exclusive)]);
+        server.set_clock(micros, micros / 1000);
+        let (_, answers) = simulated::ask_batch(server, &[], &[simulated::acquire(&claims[0])]);
+        assert_eq!((answers, texts(server)), (vec![None], vec![]), "a batch at {micros}");
+        let all = simulated::acquire_all(&claims);
+        assert!(is_refused(server, &all, &claims[0].key.mark_key()), "several at {micros}");
     }
 }
 

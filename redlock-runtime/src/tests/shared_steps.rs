@@ -15,6 +15,7 @@ const WRITE: Kind = Kind::Exclusive;
 const READ: Kind = Kind::Read;
 /// So long a request of a writer to be told keeps readers out.
 const STAYS: Duration = Duration::from_secs(2);
+const HOUR: Duration = Duration::from_secs(3600);
 const ABSENT: &str = "redlock:absent";
 const MAILBOX: &str = "@redlock:mailbox";
 /// More than two scripts look at.
@@ -86,6 +87,22 @@ fn a_hint_that_nobody_takes_back_keeps_readers_out_for_two_seconds() {
         assert!(step.ask(&simulated::hint(&writer(), channel)));
         step.pass(STAYS);
         assert!(step.enters(&reader()), "{channel}");
+    }
+}
+
+/// The two seconds would last as long as the clock needs to get there again.
+#[test]
+fn a_hint_keeps_nobody_out_after_the_clock_was_set_back() {
+    for has_readers in [true, false] {
+        let mut step = Step::new();
+        let (first, late) = (reader(), reader());
+        assert!(step.enters(&first));
+        assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
+        step.sets_back(HOUR);
+        if !has_readers {
+            step.leaves(&first);
+        }
+        assert!(step.enters(&late), "beside readers: {has_readers}");
     }
 }
 

@@ -36,6 +36,11 @@ impl Step {
         self.server.set_clock(self.now, self.now / 1000);
     }
 
+    pub(super) fn sets_back(&mut self, time: Duration) {
+        self.now -= u64::try_from(time.as_micros()).unwrap();
+        self.pass(Duration::ZERO);
+    }
+
     pub(super) fn ask<T: 'static>(&mut self, call: &SimulatedCall<T>) -> T {
         match call.ask(&mut self.server, false) {
             SimulatedReply::Answer(answer) => answer,

@@ -7,6 +7,7 @@
 -- holder, time, i}: the i-th lock is taken; time: the server's, in microseconds since 1970, as text
 local time = redis.call('TIME')
 local now = time[1] .. string.format('%06d', time[2])
+local micros, max_token = tonumber(now), 9007199254740991
 local helpers = {}
 for i = 1, #KEYS, 3 do
   local holder = redis.call('GET', KEYS[i])
@@ -26,15 +27,15 @@ for i, key in ipairs(helpers) do
     counters[#counters + 1] = key
   end
   local last = tonumber(text or '0')
-  if not (last and last < 9007199254740991) then
+  if not (last and last < max_token) or micros > max_token then
     return redis.error_reply('FENCE no fencing token is left behind ' .. key)
   end
   next_token = math.max(next_token, last + 1)
 end
 local granted_token, mark_life = now, 172800000
-if next_token > tonumber(now) then
+if next_token > micros then
   granted_token, mark_life = string.format('%.0f', next_token),
-    mark_life + (next_token - now) / 1000
+    mark_life + (next_token - micros) / 1000
 end
 mark_life = string.format('%.0f', mark_life)
 -- The marks first, the locks last: a script that fails half-way is not rolled back.

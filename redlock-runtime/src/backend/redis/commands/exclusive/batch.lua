@@ -65,7 +65,7 @@ local hour_start = micros - micros % 3600000000
 local function draw(mark, stored_mark)
   local text = drawn_marks[mark] or stored_mark or try('GET', mark) or '0'
   local last = tonumber(text)
-  if not (last and last < 9007199254740991) then
+  if not (last and last < 9007199254740991) or micros + 3 > 9007199254740991 then
     return false
   end
   local word, new_mark, mark_life = '+', last_of_four, '172800000'

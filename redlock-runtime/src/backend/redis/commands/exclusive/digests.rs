@@ -10,18 +10,18 @@ use crate::options::MIN_EXPIRE;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 12] = [
-    (&acquire::SCRIPT, "ab4359bf981b70f2cab2bac683793b5b436a793b"),
-    (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
-    (&batch::SCRIPT, "5879d0303bff4c579e1018fb88a064c691cee2d4"),
+    (&acquire::SCRIPT, "acd5bf1666b69ec0fb546d4783d1d06536f16032"),
+    (&acquire_all::SCRIPT, "853a4778f5eeaca0316ac0d42b1fa64691af0e4a"),
+    (&batch::SCRIPT, "e79502b2e45d76729006dde56bbfdc1d9bbf9f20"),
     (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
     (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "3569b1e38d2081966a61a79c9ce06ff5ce847e50"),
-    (&rotate::SCRIPT, "504bac2a084acdba931943011e3116298e87271e"),
-    (&nudge::SCRIPT, "301ec90ea4df489991417c946411a4154403d18c"),
-    (&release_all::SCRIPT, "3683c1e219afd1bf0cba5f9d50034c9d0d576feb"),
-    (&release::SCRIPT, "d0c72ee94073d986b84de1c3c1a89c84ff75e093"),
+    (&enqueue::SCRIPT, "053425f7e665d325ed61097b4f22376801c25733"),
+    (&rotate::SCRIPT, "7a15b69ce0b21563f498db9e6773184c4a78125c"),
+    (&nudge::SCRIPT, "6bd8d52089db9638b10fa8ca02325d2ff93cf3d4"),
+    (&release_all::SCRIPT, "ada6267974a70ac89bd170babac24735e2b88f9f"),
+    (&release::SCRIPT, "11842afb88714374bd1b85f27d4afaaf25b87b0a"),
 ];
 
 /// The texts of all scripts.

@@ -118,9 +118,11 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     }
   end
 
-  -- Is the time over for which a hint stays in the queue?
+  -- Is the time over for which a hint stays in the queue? A clock that was set back leaves more
+  -- than the two seconds of release_hint.lua.
   function queue.is_expired(hint)
-    return hint.life ~= '0' and clock() >= hint.life * 1000
+    local left = hint.life * 1000 - clock()
+    return hint.life ~= '0' and (left <= 0 or left > 2000000)
   end
 
   -- The entry of an owner between two positions, and how many are ahead of it; nil and any error.
@@ -284,12 +286,8 @@ local function queue_of(lock, mark, counter, queue_key, sender)
 
   -- Removes an entry, or deletes a queue that does not have it.
   function queue.remove(entry, position)
-    local is_removed
-    if position == 0 then
-      is_removed = redis.pcall('LPOP', queue_key) == entry
-    else
-      is_removed = redis.pcall('LREM', queue_key, 1, entry) == 1
-    end
+    local is_removed = position == 0 and redis.pcall('LPOP', queue_key) == entry
+      or position > 0 and redis.pcall('LREM', queue_key, 1, entry) == 1
     if not is_removed then
       redis.pcall('DEL', queue_key)
     end

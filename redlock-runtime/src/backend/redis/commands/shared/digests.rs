@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "1f0e0181db62ab30880ca9e0b30ff17b212d09fb"),
-    (&enqueue::SCRIPT, "b57883a07840e116b6504e4203dd8255b4c33025"),
-    (&release::SCRIPT, "7072d477c6012b97990ce727afa2a6f3f47c16ed"),
+    (&acquire::SCRIPT, "d8b4ffb14545d71b814e7b0de24c1157f2e45c1a"),
+    (&enqueue::SCRIPT, "fc7ba85d30fb70c6aec9ff352f6976658daa347b"),
+    (&release::SCRIPT, "3b0ca7465aa3f8b9d2ae4269389cfe8e6a65bb59"),
     (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "d4ba7174a6e3d1b5ee844636bfdbd22bc0aa5cfd"),
+    (&downgrade::SCRIPT, "172ec3ff36c09e9c4eb18fad3f6d1745ffbdd6a2"),
 ];
 
 /// The texts of all scripts.

@@ -16,7 +16,8 @@ do
     local slot_last = tonumber(stored[1] or redis.call('GET', mark) or '0')
     local lock_last = tonumber(stored[2] or '0')
     local max_token = 9007199254740991
-    if slot_last and slot_last < max_token and lock_last and lock_last < max_token then
+    if slot_last and slot_last < max_token and lock_last and lock_last < max_token
+      and now <= max_token then
       local next_token = math.max(slot_last, lock_last) + 1
       local fencing_token, mark_life =
         math.max(next_token, now), 172800000 + math.max(0, next_token - now) / 1000

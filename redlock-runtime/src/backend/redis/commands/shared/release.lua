@@ -35,7 +35,6 @@ end
 if last_end <= now then
   -- The marker first: the next owner begins a new group, with leases of its own.
   redis.call('DEL', lock)
-  redis.pcall('DEL', holders)
   if not queue then
     return reply
   end
