@@ -216,3 +216,29 @@ fn those_who_cannot_be_told_are_not_told_that_their_places_are_gone() {
     assert!(!told.iter().any(|(channel, _)| channel == b"-"), "{told:?}");
     assert!(!clients.is_queued(&untold));
 }
+
+/// The lowest bit of an end says whether its owner was invited, whatever the clock says.
+#[test]
+fn a_client_keeps_its_places_when_the_clock_is_odd() {
+    for way in ["alone", "beside another", "renewed"] {
+        let mut clients = Clients::new();
+        let permits = if way == "alone" { 1 } else { 2 };
+        if way != "alone" {
+            clients.holder(2);
+        }
+        if way != "renewed" {
+            clients.step.pass(Duration::from_micros(1));
+        }
+        let held = Claim { expire: SECOND, ..permit_of(&clients.frozen, permits) };
+        assert!(clients.step.enters(&held));
+        if way == "renewed" {
+            clients.step.pass(Duration::from_micros(1));
+            clients.renew(&held);
+        }
+        let [place] = clients.freeze(permits);
+        let last = clients.enqueue(permits);
+        clients.step.pass(2 * SECOND);
+        clients.step.looks(&last);
+        assert!(clients.is_queued(&place), "{way}: it claimed what it had");
+    }
+}

@@ -1,0 +1,154 @@
+//! What owners of a shared kind leave behind, and owners that stand twice in the queue. On a model
+//! of a server that runs the shipped scripts.
+
+use std::time::Duration;
+
+use redis_model::Reply;
+
+use super::fake::{MINUTE, SECOND};
+use super::step::{PRESENT, Step, claim, permit_of};
+use crate::backend::simulated;
+use crate::backend::{Claim, Found, Release};
+use crate::kind::Kind;
+use crate::owner::ClientId;
+
+const WRITE: Kind = Kind::Exclusive;
+const READ: Kind = Kind::Read;
+const ABSENT: &str = "redlock:absent";
+const LOCK: &[u8] = b"lock:k";
+const HOLDERS: &[u8] = b"{lock:k}:holders";
+const QUEUE: &[u8] = b"{lock:k}:queue";
+
+fn permit() -> Claim {
+    permit_of(&ClientId::new("model"), 2)
+}
+
+fn is_there(step: &Step, key: &[u8]) -> bool {
+    step.server.keyspace().get(key).is_some()
+}
+
+fn delete(step: &mut Step) {
+    assert_eq!(step.server.execute(&[b"DEL", LOCK]), Reply::Int(1));
+}
+
+/// Another program deleted the lock.
+#[test]
+fn those_of_a_deleted_group_take_no_room_of_the_next_one() {
+    let mut step = Step::new();
+    assert!(step.enters(&permit()) && step.enters(&permit()));
+    delete(&mut step);
+    let both = [permit(), permit()];
+    assert!(both.iter().all(|permit| step.enters(permit)), "there are two permits");
+    assert!(!step.enters(&permit()));
+    let waiting = [permit(), permit()];
+    for permit in &waiting {
+        step.enqueues(permit, PRESENT);
+    }
+    // Handed to those who wait.
+    delete(&mut step);
+    step.ask(&simulated::nudge(&permit()));
+    for permit in &waiting {
+        step.leaves(permit);
+    }
+    assert!(!is_there(&step, LOCK), "nobody else has it");
+}
+
+/// Those of another lock would add up.
+#[test]
+fn the_last_of_a_group_leaves_no_holders() {
+    for kind in [READ, permit().kind] {
+        for waits in [false, true] {
+            let (mut step, first, last) = (Step::new(), claim(kind, SECOND), claim(kind, MINUTE));
+            assert!(step.enters(&first) && step.enters(&last));
+            if waits {
+                step.enqueues(&claim(WRITE, MINUTE), ABSENT);
+            }
+            step.leaves(&first);
+            assert!(is_there(&step, HOLDERS) && is_there(&step, LOCK), "{kind:?}");
+            step.leaves(&last);
+            assert!(!is_there(&step, HOLDERS) && !is_there(&step, LOCK), "{kind:?} {waits}");
+        }
+    }
+}
+
+/// Its lease ended, and those of others go on.
+#[test]
+fn who_comes_too_late_with_its_release_is_told() {
+    for kind in [READ, permit().kind] {
+        for waits in [false, true] {
+            let (mut step, late, other) = (Step::new(), claim(kind, SECOND), claim(kind, MINUTE));
+            assert!(step.enters(&late) && step.enters(&other));
+            if waits {
+                step.enqueues(&claim(WRITE, MINUTE), PRESENT);
+            }
+            step.pass(2 * SECOND);
+            let (found, _) = step.ask(&simulated::release(Release::of(&late), true));
+            assert_eq!(found, Found::Gone, "{kind:?} {waits}");
+        }
+    }
+}
+
+/// Permits were drawn for processes that are gone.
+#[test]
+fn the_gone_hold_nothing_while_those_behind_them_come_and_go() {
+    let (mut step, held) = (Step::new(), claim(WRITE, MINUTE));
+    assert!(step.enters(&held));
+    for channel in [ABSENT; 2] {
+        step.enqueues(&permit(), channel);
+    }
+    let [first, second, third] = [(); 3].map(|()| permit());
+    for permit in [&first, &second, &third] {
+        step.enqueues(permit, PRESENT);
+    }
+    step.leaves(&held);
+    step.leaves(&first);
+    assert!(step.looks(&third), "the permit of the first is free");
+    step.leaves(&second);
+    step.leaves(&third);
+    assert!(!is_there(&step, LOCK), "nobody has it");
+}
+
+/// A client library that repeats a command by itself makes two entries of one.
+#[test]
+fn an_owner_that_has_the_lock_or_leaves_stands_nowhere_in_the_queue() {
+    for kind in [WRITE, READ] {
+        for way in ["looks", "is handed it", "leaves"] {
+            let (mut step, held) = (Step::new(), claim(WRITE, MINUTE));
+            let [twice, next] = [(); 2].map(|()| claim(kind, MINUTE));
+            assert!(step.enters(&held));
+            step.enqueues(&twice, PRESENT);
+            step.enqueues(&twice, PRESENT);
+            match way {
+                "looks" => delete(&mut step),
+                "is handed it" => step.leaves(&held),
+                _ => {
+                    step.enqueues(&next, PRESENT);
+                    step.ask(&simulated::release(Release::leaving(&twice), true));
+                    let told = step.told();
+                    let is_next = told.len() == 1 && told[0].contains(next.owner.as_str());
+                    assert!(is_next, "{kind:?}: {told:?}");
+                    step.ask(&simulated::release(Release::leaving(&next), true));
+                }
+            }
+            if way != "leaves" {
+                assert!(step.looks(&twice), "{kind:?} {way}");
+            }
+            assert!(!is_there(&step, QUEUE), "{kind:?} {way}");
+        }
+    }
+}
+
+/// Readers, or permits, would be quicker each time.
+#[test]
+fn a_writer_that_polls_keeps_out_each_kind_that_comes_later() {
+    for kind in [READ, permit().kind] {
+        let (mut step, first, wish) = (Step::new(), claim(kind, MINUTE), claim(WRITE, MINUTE));
+        assert!(step.enters(&first));
+        assert!(step.ask(&simulated::hint(&wish, PRESENT)));
+        step.pass(Duration::from_millis(1900));
+        assert!(!step.enters(&claim(kind, MINUTE)), "{kind:?}: a writer waits");
+        // It does not wait any longer.
+        step.ask(&simulated::release(Release::leaving(&wish), true));
+        assert!(step.enters(&claim(kind, MINUTE)), "{kind:?}");
+    }
+}
