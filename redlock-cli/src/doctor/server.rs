@@ -106,7 +106,7 @@ async fn reach(node: &mut Node, topology: &Topology, report: &mut Report) -> boo
     latency(*trip, topology, report);
     // The fastest trip leaves the least doubt about the moment of the answer.
     if let Some((_, offset)) = clocks.into_iter().min_by_key(|(trip, _)| *trip) {
-        clock(offset, report);
+        clock(offset, topology, report);
     }
     true
 }
@@ -122,16 +122,24 @@ fn latency(trip: Duration, topology: &Topology, report: &mut Report) {
     report.doubtful("latency", format!("{text}; every `expire` must be longer than {least}"));
 }
 
-fn clock(offset: f64, report: &mut Report) {
-    let text = format!("{:.0} ms {} this machine's", offset.abs() * 1_000.0, side(offset));
-    if offset.abs() > FAR.as_secs_f64() {
-        report.doubtful(
-            "clock",
-            format!("{text}: leases do not mind, as long as it does not jump; set it by NTP"),
-        );
-    } else {
-        report.good("clock", text);
+/// offset: by how many seconds the server's clock is ahead of this machine's.
+fn clock(offset: f64, topology: &Topology, report: &mut Report) {
+    let span = Duration::try_from_secs_f64(offset.abs()).unwrap_or(Duration::MAX);
+    let text = format!("{} {} this machine's", duration::show(span), side(offset));
+    if span <= FAR {
+        return report.good("clock", text);
     }
+    let condition = match topology {
+        Topology::Masters(servers) if servers.len() > 1 => {
+            "and if it is not more than 1 s off those of the other servers, or this one has no \
+             vote for a while"
+        }
+        Topology::Masters(_) => "nor takes a replica over whose clock shows another time",
+        _ => "nor takes a server over whose clock shows another time",
+    };
+    let told =
+        format!("{text}: leases do not mind if it does not jump, {condition}; set it by NTP");
+    report.doubtful("clock", told);
 }
 
 fn side(offset: f64) -> &'static str {
@@ -268,6 +276,25 @@ mod tests {
             latency(Duration::from_millis(80), &topology, &mut report);
             let text = report.findings.remove(0).text;
             assert!(text.ends_with(&format!("longer than {least}")), "{servers}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_off_matters_where_another_server_decides_too() {
+        let sentinel = Topology::Sentinel { urls: Vec::new(), master: "m".to_owned() };
+        for (topology, told) in
+            [(masters(3), "no vote"), (masters(1), "a replica"), (sentinel, "a server")]
+        {
+            let told_of = |offset| {
+                let mut report = Report::of("a");
+                clock(offset, &topology, &mut report);
+                let finding = report.findings.remove(0);
+                (finding.grade, finding.text)
+            };
+            assert_eq!(told_of(0.9), (Grade::Good, "900 ms ahead of this machine's".to_owned()));
+            let (grade, text) = told_of(-7_200.0);
+            let is_told = text.starts_with("2 h 0 min behind this") && text.contains(told);
+            assert!(grade == Grade::Doubtful && is_told, "{text}");
         }
     }
 
