@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use redlock::__operator::info_field;
+use redlock::__operator::{info_field, server_mode};
 use redlock::NodeErrorKind;
 use redlock::deadpool_redis::redis;
 
@@ -162,7 +162,7 @@ fn version(info: Info<'_>, report: &mut Report) {
 
 /// Does this server have locks, and those of all keys?
 fn mode(info: Info<'_>, topology: &Topology, report: &mut Report) -> bool {
-    let text = match info.field("redis_mode") {
+    let text = match server_mode(info.0) {
         Some("sentinel") => {
             "this is a sentinel, which has no locks; use `--sentinel NAME`, or REDLOCK_SENTINEL"
         }

@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("acd5bf1666b69ec0fb546d4783d1d06536f16032", "ada6267974a70ac89bd170babac24735e2b88f9f");
+        ("4ea65aa556321da17511ac39fb3d9a1c52fa7860", "ada6267974a70ac89bd170babac24735e2b88f9f");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))

@@ -244,6 +244,11 @@ pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info::field(info, name)
 }
 
+/// What the answer to `INFO` says of a server: `standalone`, `cluster` or `sentinel`.
+pub fn server_mode(info: &str) -> Option<&str> {
+    info::mode(info)
+}
+
 /// The files that `REDLOCK_TLS_CA`, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` name; `set` has their
 /// values.
 pub fn tls(set: impl Fn(&'static str) -> Option<String>) -> Result<Option<Tls>, LockError> {

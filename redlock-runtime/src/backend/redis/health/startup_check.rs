@@ -7,7 +7,7 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::timeout;
 
-use super::info::field;
+use super::info::{field, mode};
 use crate::backend::redis::connection::{Source, is_withheld};
 use crate::backend::redis::pubsub::silent;
 use crate::error::{NodeError, NodeErrorKind};
@@ -100,7 +100,7 @@ fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>
 /// Is it a server that has all locks? One of a cluster has those of its slots, and refuses a script
 /// for several: a client of it alone could not renew two leases at once.
 pub(crate) fn check_mode(node: &str, info: &str) -> Option<NodeError> {
-    let (kind, message) = match field(info, "redis_mode") {
+    let (kind, message) = match mode(info) {
         Some("sentinel") => (NodeErrorKind::Sentinel, "this is a sentinel, which has no locks"),
         Some("cluster") => (
             NodeErrorKind::Cluster,
@@ -213,15 +213,18 @@ mod tests {
     /// scripts for keys of several.
     #[tokio::test]
     async fn a_server_that_cannot_decide_alone_is_refused() {
-        let of = |mode: &str| bulk(&format!("redis_version:7.0.15\r\nredis_mode:{mode}"));
-        assert_eq!(found(&of("standalone")).await.unwrap(), None);
-        for (mode, way_out) in [("sentinel", ".sentinel(urls, name)"), ("cluster", ".cluster(")] {
-            let text = found(&of(mode)).await.unwrap().unwrap();
-            assert!(text.contains("this is a sentinel") != (mode == "cluster"), "{text}");
-            assert!(text.contains(way_out) && text.contains(&format!("`--{mode}")), "{text}");
+        for server in ["redis", "server"] {
+            let of = |mode: &str| bulk(&format!("redis_version:7.2.4\r\n{server}_mode:{mode}"));
+            assert_eq!(found(&of("standalone")).await.unwrap(), None);
+            for (mode, way_out) in [("sentinel", ".sentinel(urls, name)"), ("cluster", ".cluster(")]
+            {
+                let text = found(&of(mode)).await.unwrap().unwrap();
+                assert!(text.contains("this is a sentinel") != (mode == "cluster"), "{text}");
+                assert!(text.contains(way_out) && text.contains(&format!("`--{mode}")), "{text}");
+            }
+            let masters = format!("%1\r\n{}\r\n{}", bulk("a:1"), of("cluster"));
+            assert_eq!(found(&masters).await.unwrap(), None, "a client of the whole cluster");
         }
-        let masters = format!("%1\r\n{}\r\n{}", bulk("a:1"), of("cluster"));
-        assert_eq!(found(&masters).await.unwrap(), None, "a client of the whole cluster");
     }
 
     #[test]

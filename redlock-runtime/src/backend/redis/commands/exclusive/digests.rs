@@ -10,7 +10,7 @@ use crate::options::MIN_EXPIRE;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 12] = [
-    (&acquire::SCRIPT, "acd5bf1666b69ec0fb546d4783d1d06536f16032"),
+    (&acquire::SCRIPT, "4ea65aa556321da17511ac39fb3d9a1c52fa7860"),
     (&acquire_all::SCRIPT, "853a4778f5eeaca0316ac0d42b1fa64691af0e4a"),
     (&batch::SCRIPT, "e79502b2e45d76729006dde56bbfdc1d9bbf9f20"),
     (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
