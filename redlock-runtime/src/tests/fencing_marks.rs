@@ -39,15 +39,15 @@ fn fencing_token(number: u64) -> FencingToken {
     FencingToken::new(number).unwrap()
 }
 
-fn tokens(answer: Acquired) -> FencingTokens {
+fn tokens(answer: &Acquired) -> FencingTokens {
     match answer {
-        Acquired::Granted { fencing_tokens, .. } => fencing_tokens,
+        Acquired::Granted { fencing_tokens, .. } => *fencing_tokens,
         Acquired::Refused { .. } => panic!("{answer:?}"),
     }
 }
 
 fn acquires(step: &mut Step, claim: &Claim) -> FencingTokens {
-    tokens(step.ask(&simulated::acquire(claim)))
+    tokens(&step.ask(&simulated::acquire(claim)))
 }
 
 fn enqueues(step: &mut Step, claim: &Claim) -> FencingTokens {
@@ -60,13 +60,17 @@ fn enqueues(step: &mut Step, claim: &Claim) -> FencingTokens {
 fn acquires_in_a_batch(step: &mut Step, claim: &Claim) -> FencingTokens {
     let (_, answers) = simulated::ask_batch(&mut step.server, &[], &[simulated::acquire(claim)]);
     // What a batch does not serve is sent by itself.
-    answers.into_iter().flatten().next().map_or_else(|| acquires(step, claim), tokens)
+    answers
+        .into_iter()
+        .flatten()
+        .next()
+        .map_or_else(|| acquires(step, claim), |answer| tokens(&answer))
 }
 
 fn acquires_all(step: &mut Step, claim: &Claim) -> FencingTokens {
     match step.ask(&simulated::acquire_all(std::slice::from_ref(claim))) {
         AllAcquired::Granted { fencing_token, .. } => FencingTokens::one(fencing_token),
-        answer => panic!("{answer:?}"),
+        answer @ AllAcquired::Refused { .. } => panic!("{answer:?}"),
     }
 }
 
@@ -134,6 +138,7 @@ fn fencing_tokens_come_after_the_mark_and_the_counter() {
             }
             let marked = number(&mut step, &mark).unwrap();
             assert!(fencing_token(marked) >= drawn.last, "{context}: {marked} behind {drawn:?}");
+            assert!(is_counter_ahead || marked >= ahead, "{context}: the mark has fallen");
             let has_counter = number(&mut step, &counter).is_some();
             assert!(is_queue && kind == WRITE || !has_counter, "{context}: a counter is left");
         }

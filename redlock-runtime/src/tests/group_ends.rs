@@ -47,6 +47,7 @@ fn those_of_a_deleted_group_take_no_room_of_the_next_one() {
     // Handed to those who wait.
     delete(&mut step);
     step.ask(&simulated::nudge(&permit()));
+    assert!(is_there(&step, LOCK) && !is_there(&step, QUEUE), "both have it");
     for permit in &waiting {
         step.leaves(permit);
     }
@@ -108,7 +109,7 @@ fn the_gone_hold_nothing_while_those_behind_them_come_and_go() {
     assert!(!is_there(&step, LOCK), "nobody has it");
 }
 
-/// A client library that repeats a command by itself makes two entries of one.
+/// A client library that repeats a command by itself makes several entries of one.
 #[test]
 fn an_owner_that_has_the_lock_or_leaves_stands_nowhere_in_the_queue() {
     for kind in [WRITE, READ] {
@@ -116,8 +117,9 @@ fn an_owner_that_has_the_lock_or_leaves_stands_nowhere_in_the_queue() {
             let (mut step, held) = (Step::new(), claim(WRITE, MINUTE));
             let [twice, next] = [(); 2].map(|()| claim(kind, MINUTE));
             assert!(step.enters(&held));
-            step.enqueues(&twice, PRESENT);
-            step.enqueues(&twice, PRESENT);
+            for _ in 0..3 {
+                step.enqueues(&twice, PRESENT);
+            }
             match way {
                 "looks" => delete(&mut step),
                 "is handed it" => step.leaves(&held),

@@ -167,6 +167,7 @@ fn a_caller_that_does_not_wait_finds_out_that_a_writer_is_gone() {
         assert!(!step.enters(&reader()), "it is there");
         step.listens(false);
         assert_eq!(step.enters(&reader()), !is_another_there);
+        assert_eq!(step.told().len(), 1, "the second one hears of it");
         assert!(step.looks(&second), "it has waited behind it, and is in");
     }
 }
