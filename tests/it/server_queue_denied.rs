@@ -132,6 +132,11 @@ async fn who_may_not_read_a_queue_releases_before_one_who_would_share_the_lock()
     }
 }
 
+/// Servers say differently that a script ran a command that its user may not run.
+fn is_denied(error: &str) -> bool {
+    ["can't run this command", "ACL failure in script"].iter().any(|words| error.contains(words))
+}
+
 /// It would join again and again, and be handed the lock for each of its entries.
 #[tokio::test]
 async fn who_may_not_search_a_queue_is_told_when_it_looks() {
@@ -148,7 +153,7 @@ async fn who_may_not_search_a_queue_is_told_when_it_looks() {
             lock.join_on("a", NOBODY).await.unwrap();
             raw.cmd(holder).await;
             let looked = lock.join_on("a", "").await.unwrap_err();
-            assert!(looked.contains("can't run this command"), "{word}: {looked}");
+            assert!(is_denied(&looked), "{word}: {looked}");
         }
     }
 }
@@ -163,7 +168,7 @@ async fn who_may_not_read_a_lock_is_not_told_that_it_is_lost() {
     lock.raw.cmd(&["SET", &lock.key, "holder"]).await;
     for renew in [script!("renew.lua"), shared!("renew.lua")] {
         let renewed = lock.run(renew, &["holder", "10000", "<readers>"]).await.unwrap_err();
-        assert!(renewed.contains("can't run this command"), "{renewed}");
+        assert!(is_denied(&renewed), "{renewed}");
     }
 }
 
