@@ -164,6 +164,31 @@ mod tests {
         assert_eq!(at(60_000), LONGEST);
     }
 
+    /// Otherwise those that have failed together would ask together again.
+    #[test]
+    fn half_of_each_pause_is_random() {
+        let hour = Duration::from_secs(3_600);
+        let pauses = |random| {
+            [
+                busy(9, hour, None, random),
+                crowded(600, random),
+                failed(3, random),
+                campaign(3, random),
+                undone(50, hour, 1, random),
+            ]
+        };
+        for (least, most) in pauses(0.0).into_iter().zip(pauses(1.0)) {
+            assert_eq!(2 * least, most);
+        }
+    }
+
+    #[test]
+    fn the_first_reconnection_follows_the_shortest_pause() {
+        let millis = Duration::from_millis;
+        let pauses = [0, 1, 2, 3, 4, 5, 50].map(|failures| reconnect(failures, 3, 1.0));
+        assert_eq!(pauses, [10, 10, 20, 40, 80, 80, 80].map(millis));
+    }
+
     #[test]
     fn few_pollers_are_no_crowd() {
         assert_eq!(crowded(100, 1.0), Duration::ZERO);
@@ -238,6 +263,7 @@ mod tests {
         assert_eq!(queued(Some(millis(60_000)), 0), FALLBACK);
         assert_eq!((queued(None, 0), queued(None, 2)), (FALLBACK, millis(1_100)));
         assert_eq!(queued(None, u32::MAX), SLOWEST);
+        assert_eq!(queued(Some(millis(300)), u32::MAX), millis(301) + SLOWEST);
         // An entry further back is not checked when the lock has just become free.
         assert_eq!(queued(Some(millis(1_099)), 2), millis(1_200));
         assert_eq!(queued(Some(millis(1_101)), 2), millis(1_100));

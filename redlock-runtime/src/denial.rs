@@ -45,7 +45,7 @@ impl Denial {
             return false;
         }
         let times = self.times.fetch_add(1, Ordering::Relaxed);
-        self.until.store(now.plus(pause(times)).nanos().max(1), Ordering::Relaxed);
+        self.until.store(now.plus(pause(times)).nanos(), Ordering::Relaxed);
         times == 0
     }
 

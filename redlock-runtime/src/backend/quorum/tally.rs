@@ -90,7 +90,7 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
         let fault = merge(&faults);
         // Those that will never vote are so many that the others make no quorum.
         let lasting = faults.iter().filter(|fault| fault.is_final).count();
-        let is_final = fault.is_final || answers.len() - lasting < quorum;
+        let is_final = answers.len() - lasting < quorum;
         return Election::Unavailable(Fault { is_unknown: was_cut, is_final, ..fault });
     }
     let (holder, votes) = most_votes(answers);

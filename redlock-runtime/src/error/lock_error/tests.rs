@@ -114,6 +114,45 @@ fn it_is_said_when_to_call_again() {
     assert_eq!(lost(LostReason::Unreachable).retry_after(), None);
 }
 
+/// A lock that is lost while its body runs is no mistake of the program.
+#[test]
+fn only_a_lock_that_was_released_before_is_a_mistake_of_the_caller() {
+    for reason in [LostReason::Expired, LostReason::Unreachable, LostReason::OuterReleased] {
+        assert!(!lost(reason).is_caller_error(), "{reason}");
+        assert_eq!(lost(reason).public_message(), "lock `k` was lost, and the work was stopped");
+    }
+    assert!(lost(LostReason::Released).is_caller_error());
+    assert_eq!(lost(LostReason::Released).public_message(), "lock `k` cannot be used like this");
+}
+
+#[test]
+fn what_a_person_has_to_change_is_not_tried_again_soon() {
+    for kind in [
+        NodeErrorKind::Tls,
+        NodeErrorKind::Authentication,
+        NodeErrorKind::NoPermission,
+        NodeErrorKind::WrongType,
+        NodeErrorKind::Duplicate,
+        NodeErrorKind::OtherClock,
+        NodeErrorKind::Sentinel,
+    ] {
+        assert_eq!(unavailable("k", &[kind]).retry_after(), None, "{kind:?}");
+    }
+    for kind in [NodeErrorKind::Loading, NodeErrorKind::Busy, NodeErrorKind::NoMaster] {
+        assert_eq!(
+            unavailable("k", &[kind]).retry_after(),
+            Some(Duration::from_secs(1)),
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn users_are_told_of_no_lock_where_a_client_starts() {
+    let at_startup = unavailable("", &[NodeErrorKind::NoReply]);
+    assert_eq!(at_startup.public_message(), "locks are unavailable");
+}
+
 #[test]
 fn a_failure_without_a_key_has_none() {
     assert_eq!(unavailable("", &[NodeErrorKind::NoReply]).key(), None);

@@ -101,3 +101,56 @@ fn a_node_that_was_never_asked_has_nothing_to_release() {
     let ended = grants.end(&owner);
     assert_eq!([0, 1].map(|node| ended.on(node).may_be_taken), [false, true]);
 }
+
+fn claim_of(owner: &Owner) -> Claim {
+    let (expire, kind) = (Duration::from_secs(1), Kind::Exclusive);
+    Claim { key: LockKey::new("", "k").unwrap(), owner: owner.clone(), expire, kind }
+}
+
+/// A table whose only node has won the lock back under another owner value, which is returned.
+fn won_back(owner: &Owner) -> (GrantTable, Owner) {
+    let grants = asked(owner);
+    grants.answered(owner, 0, Moment::ZERO, &unanswered(true));
+    let WinBack { owner: fresh, .. } = grants.ask_again(owner, 0).unwrap();
+    grants.answered(owner, 0, Moment::ZERO, &Ok(granted(false)));
+    (grants, fresh)
+}
+
+/// The first release may have got no answer, and its repetition has to name the same owner value.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_release_has_the_owner_values_of_the_first_one() {
+    let owner = Owner::of_nobody("test");
+    let (claim, value) = (claim_of(&owner), |left: LeftOnNodes| left.on(0).own_value);
+    for is_released in [false, true] {
+        let (grants, fresh) = won_back(&owner);
+        grants.note_release(&claim, &grants.end(&owner));
+        assert_eq!(value(grants.end(&owner)), Some(fresh.clone()));
+        // The release of another owner forgets only those whose leases are over.
+        let other = Owner::of_nobody("other");
+        let left = LeftOnNodes {
+            nodes: vec![LeftBehind { own_value: Some(fresh.clone()), ..LeftBehind::default() }],
+        };
+        tokio::time::advance(claim.expire / 2).await;
+        grants.note_release(&claim_of(&other), &left);
+        assert_eq!(value(grants.end(&owner)), Some(fresh));
+        if is_released {
+            grants.note_released(&owner);
+        } else {
+            tokio::time::advance(claim.expire / 2).await;
+            grants.note_release(&claim_of(&other), &left);
+        }
+        assert_eq!(grants.end(&owner).on(0), LeftBehind::default());
+    }
+}
+
+/// A renewal under the values of the claims would find the lock of the first one gone.
+#[test]
+fn of_several_locks_each_has_its_own_value_on_a_node() {
+    let (owner, other) = (Owner::of_nobody("test"), Owner::of_nobody("test"));
+    let (grants, fresh) = won_back(&owner);
+    grants.begin(&other);
+    let claims = [claim_of(&owner), claim_of(&other)];
+    let there = grants.claims_on(0, &claims).expect("one has a value of its own");
+    assert_eq!([&there[0].owner, &there[1].owner], [&fresh, &other]);
+    assert!(grants.claims_on(0, &claims[1..]).is_none());
+}

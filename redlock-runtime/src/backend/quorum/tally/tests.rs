@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::NodeErrorKind;
+use crate::owner::Owner;
 
 /// An answer that came, among the answers.
 type Answer = Option<Result<Acquired, Fault>>;
@@ -66,6 +67,25 @@ fn what_a_minority_has_released_makes_the_outcome_unknown() {
     }
 }
 
+/// What got no answer may have been carried out, although the others found nothing.
+#[test]
+fn an_unanswered_command_makes_the_outcome_unknown() {
+    for is_unknown in [true, false] {
+        let fault = undecided(&vec![Some(Ok(Found::Gone)), down(is_unknown), down(false)]);
+        assert_eq!(fault.is_unknown, is_unknown);
+    }
+}
+
+/// A part of a call that was cut off may still turn the lock into a read lock.
+#[test]
+fn a_refused_downgrade_says_nothing_while_a_part_of_it_may_arrive() {
+    let refused = |was_cut| {
+        Some(Ok(Acquired::Refused { holder: None, free_in: None, was_cut, is_split: false }))
+    };
+    let found = turned(&vec![granted(1), refused(false), refused(true), None, down(true)]);
+    assert_eq!(found, vec![Some(Ok(Found::Ours)), Some(Ok(Found::Gone)), None, None, down(true)]);
+}
+
 #[test]
 fn a_minority_that_is_down_changes_nothing() {
     let won = elect(&vec![granted(5), down(true), granted(7)], 2);
@@ -81,6 +101,27 @@ fn a_refusal_names_the_holder_and_says_what_must_be_cleaned_up() {
     assert_eq!(election, Election::Refused { holder, free_in, was_cut: true, is_split: false });
     let election = elect(&vec![refused("a"), refused("a"), refused("a")], 2);
     assert!(matches!(election, Election::Refused { was_cut: false, is_split: false, .. }));
+}
+
+/// Nodes that were won back know one owner by other last digits.
+#[test]
+fn an_owner_is_one_holder_whatever_its_value_on_each_node() {
+    let owner = Owner::of_nobody("web-1");
+    let other = owner.another(1);
+    let election = elect(&vec![refused(owner.as_str()), refused(other.as_str()), granted(1)], 2);
+    assert!(matches!(election, Election::Refused { is_split: false, .. }), "{election:?}");
+}
+
+/// Nodes that were asked later tell a longer time.
+#[test]
+fn a_lock_may_be_free_when_the_first_node_says_so() {
+    let free_in = |secs| {
+        let (holder, free_in) = (Some("x".to_owned()), Some(Duration::from_secs(secs)));
+        Some(Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false }))
+    };
+    let election = elect(&vec![free_in(3), free_in(2), free_in(4)], 2);
+    let Election::Refused { free_in, .. } = election else { panic!("{election:?}") };
+    assert_eq!(free_in, Some(Duration::from_secs(2)));
 }
 
 /// A grant, an answer that is still to come, a lost answer, and a try whose connection broke.
@@ -147,6 +188,7 @@ fn verdicts_need_a_quorum_and_losses_need_certainty() {
     assert_eq!(of([ours, unclear, unclear, stolen, stolen]), unclear);
     assert_eq!(of([ours, ours, unclear, open, gone]), None, "it may be ours");
     assert_eq!(of([unclear, unclear, stolen, stolen, stolen]), stolen);
+    assert_eq!(of([ours, unclear, open, gone, gone]), unclear, "the open one may be ours");
 }
 
 #[test]

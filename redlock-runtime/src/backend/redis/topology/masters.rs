@@ -340,7 +340,7 @@ pub(super) fn host(address: &ConnectionAddr) -> &str {
     }
 }
 
-#[cfg(all(test, feature = "tls", feature = "sentinel"))]
+#[cfg(all(test, feature = "_operator"))]
 mod tests {
     use super::*;
     use crate::backend::redis::connection::{address, bulk, value};

@@ -169,3 +169,6 @@ pub(super) fn master_address(address: &ConnectionAddr) -> Option<MasterAddress> 
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

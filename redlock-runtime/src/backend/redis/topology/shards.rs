@@ -186,5 +186,10 @@ mod tests {
         }
         assert!(!is_of_master(&RedisError::from((ErrorKind::Io, "broken"))));
         assert!(is_of_master(&RedisError::from((ErrorKind::Extension, "WRONGTYPE"))));
+        let loading = RedisError::from((ServerErrorKind::BusyLoading.into(), "soon"));
+        assert!(!is_of_master(&loading), "it serves no key yet");
+        for kind in [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError] {
+            assert!(is_of_master(&RedisError::from((kind.into(), "refused"))));
+        }
     }
 }

@@ -79,6 +79,47 @@ fn an_outage_is_over_when_the_node_has_answered_for_a_while() {
     assert_eq!(health.state.lock().answers_since, answers, "not since before the outage");
 }
 
+/// Answers that follow each other do not put its end off.
+#[test]
+fn an_outage_ends_a_while_after_the_first_answer() {
+    let (health, now) = (health(), CLOCK.now());
+    health.failed(failure(NodeErrorKind::Unreachable), now);
+    let answers = Some(CLOCK.now().minus(QUIET));
+    health.state.lock().outage.as_mut().unwrap().answers = answers;
+    health.heard();
+    assert_eq!(health.state.lock().outage.as_ref().unwrap().answers, answers);
+    assert!(health.since().elapsed().is_ok_and(|ago| ago >= QUIET / 2), "it answers since then");
+}
+
+#[test]
+fn an_outage_is_not_told_again_while_the_node_answers() {
+    let health = health();
+    health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+    let set_due = || health.state.lock().outage.as_mut().unwrap().tell_again = Moment::ZERO;
+    let is_due = || health.state.lock().outage.as_ref().unwrap().tell_again == Moment::ZERO;
+    set_due();
+    health.report_lasting();
+    assert!(is_due(), "its beginning is told first");
+    health.confirm();
+    health.heard();
+    set_due();
+    health.report_lasting();
+    assert!(is_due());
+}
+
+#[test]
+fn the_pauses_between_two_reports_have_an_end() {
+    let mut outage = Outage::new(Moment::ZERO);
+    for _ in 0..20 {
+        outage.tell_again = Moment::ZERO;
+        assert!(outage.take_due_report(Moment::ZERO));
+    }
+    assert_eq!(
+        (outage.pause, outage.tell_again),
+        (LONGEST_PAUSE, Moment::ZERO.plus(LONGEST_PAUSE))
+    );
+}
+
 #[test]
 fn what_a_server_refuses_to_one_user_is_no_outage() {
     let health = health();
@@ -131,6 +172,12 @@ fn of_several_servers_one_that_answers_says_little() {
     assert!(health.is_silent(), "another one is out");
     health.heard_all(CLOCK.now().minus(QUIET));
     assert!(health.is_silent(), "a command has failed since");
+    for again in [NodeErrorKind::Unreachable, NodeErrorKind::Authentication] {
+        let later = CLOCK.now();
+        health.failed(failure(again), later);
+        health.heard_all(later);
+        assert!(health.is_silent(), "{again:?} came after it was sent");
+    }
     health.heard_all(CLOCK.now().plus(QUIET));
     assert!(!health.is_silent());
     let answers_since = |ago: Duration| {

@@ -98,6 +98,14 @@ async fn a_near_sentinel_does_not_decide_before_far_ones_have_answered() {
     assert_eq!(chosen_of(&silent).await, (Some(1), 1006));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_master_that_most_sentinels_name_is_not_kept_back_by_the_others() {
+    let (named, silent) = ((5, 1, 7, Some(1)), (2000, 2, 7, Some(1)));
+    assert_eq!(chosen_of(&[named, named, silent]).await, (Some(1), 6));
+    let another = (9, 2, 7, Some(1));
+    assert_eq!(chosen_of(&[named, another, silent]).await, (Some(1), 1006), "the first of equals");
+}
+
 /// The client reaches both sides of a partition, but the new master is slow, or out of its reach.
 #[tokio::test(start_paused = true)]
 async fn a_master_that_was_replaced_is_not_taken_however_slow_the_new_one_is() {
@@ -170,8 +178,10 @@ async fn the_old_master_is_left_though_the_new_one_cannot_be_reached() {
     let (_, sentinels) = Sentinels::each(&[sentinel], "m", None).unwrap();
     sentinels.connect().await.unwrap();
     named.store(nobody, Ordering::Relaxed);
+    let begun = Instant::now();
     let moved = timeout(Duration::from_secs(20), sentinels.moved()).await;
     moved.expect("the connection to the old master is left");
+    assert!(begun.elapsed() >= ROUNDS * PAUSE, "the new one may be reached soon");
     assert!(sentinels.connect().await.is_err());
 }
 
@@ -214,6 +224,7 @@ fn what_cannot_work_says_what_to_write() {
     assert!(message(&[], "mymaster").contains("sentinel mymaster: no sentinel is named"));
     assert!(message(&["127.0.0.1:26379"], "mymaster").contains("it needs a scheme"));
     assert!(message(&["redis://127.0.0.1"], "").contains("`mymaster`"));
+    assert!(message(&["redis://127.0.0.1"], "my master").contains("`mymaster`"));
     assert!(message(&["redis://127.0.0.1"], "unix:///run/redis").contains("unix socket"));
 }
 
