@@ -1,7 +1,7 @@
 //! Servers that come back empty while leases live that they voted for.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, Wait};
@@ -277,20 +277,31 @@ async fn one_server_is_guarded_on_request() {
 
 /// Starts `to` with the log of writes that `from` has now.
 async fn copy_log(from: &Server, to: &Server) {
-    let log_of = async |server: &Server| {
+    let directory_of = async |server: &Server| {
         let answer = server.raw().cmd(&["CONFIG", "GET", "dir"]).await;
-        let [_, dir] = &lines_of(answer)[..] else { panic!("the server has a directory") };
-        Path::new(dir).join("appendonlydir")
+        let [_, directory] = &lines_of(answer)[..] else { panic!("the server has a directory") };
+        PathBuf::from(directory)
     };
-    let (source, target) = (log_of(from).await, log_of(to).await);
+    let (source, target) = (directory_of(from).await, directory_of(to).await);
     to.kill9();
-    fs::remove_dir_all(&target).unwrap();
-    fs::create_dir(&target).unwrap();
-    for file in fs::read_dir(source).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), target.join(file.file_name())).unwrap();
+    // From 7.0 on the log is several files in a directory.
+    for place in ["", "appendonlydir"] {
+        let target = target.join(place);
+        logs_in(&target).iter().for_each(|file| fs::remove_file(file).unwrap());
+        for file in logs_in(&source.join(place)) {
+            fs::copy(&file, target.join(file.file_name().unwrap())).unwrap();
+        }
     }
     to.start_again().await;
+}
+
+fn logs_in(directory: &Path) -> Vec<PathBuf> {
+    let is_log = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        file.is_file() && name.starts_with("appendonly.aof")
+    };
+    let files = fs::read_dir(directory).into_iter().flatten();
+    files.map(|file| file.unwrap().path()).filter(is_log).collect()
 }
 
 /// The address moves to a server with the data of the first one, which lives on for a while. The

@@ -60,8 +60,12 @@ async fn the_wall_clock_of_a_server_jumps() {
     raw.cmd(&["SET", "long", "v", "EX", "100"]).await;
     raw.cmd(&["SET", "short", "v", "EX", "50"]).await;
 
+    // A server may answer once more with the time that it looked up before.
+    let shows = async |range: std::ops::Range<i64>| {
+        eventually(secs(20), || async { range.contains(&(now().await - start)) }).await;
+    };
     server.shift_clock(60);
-    assert!((60..80).contains(&(now().await - start)), "ahead");
+    shows(60..80).await;
     let left = raw.pttl("long").await.expect("it has not expired");
     assert!(left > secs(20) && left <= secs(40), "{left:?}");
     assert_eq!(raw.pttl("short").await, None, "expired before its time");
@@ -69,6 +73,6 @@ async fn the_wall_clock_of_a_server_jumps() {
     server.restart_keeping_data().await;
     assert!((60..100).contains(&(now().await - start)), "still ahead after a restart");
     server.shift_clock(-120);
-    assert!((-60..40).contains(&(now().await - start)), "behind");
+    shows(-60..40).await;
     assert!(raw.pttl("long").await.expect("it lives on") > secs(100));
 }
