@@ -57,8 +57,8 @@ impl LostReason {
             Self::RenewalLimit => "raise `max_renew` or `expire` if the work may take longer",
             Self::Expired => {
                 "the process was frozen, somebody deleted the key (`redlock release --force`, \
-                 `DEL`, `FLUSHALL`), the server lost its data, or its clock (or that of a replica \
-                 that took over) was set forward"
+                 `DEL`, `FLUSHALL`), the server lost its data, its clock was set forward, or that \
+                 of a replica that took over is ahead"
             }
             Self::Stolen => "another owner took the key over; fencing tokens tell the two apart",
             Self::Unreachable => {

@@ -287,7 +287,9 @@ async fn copy_log(from: &Server, to: &Server) {
     // From 7.0 on the log is several files in a directory.
     for place in ["", "appendonlydir"] {
         let target = target.join(place);
-        logs_in(&target).iter().for_each(|file| fs::remove_file(file).unwrap());
+        for file in logs_in(&target) {
+            fs::remove_file(file).unwrap();
+        }
         for file in logs_in(&source.join(place)) {
             fs::copy(&file, target.join(file.file_name().unwrap())).unwrap();
         }

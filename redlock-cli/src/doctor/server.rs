@@ -131,15 +131,13 @@ fn clock(offset: f64, topology: &Topology, report: &mut Report) {
     }
     let condition = match topology {
         Topology::Masters(servers) if servers.len() > 1 => {
-            "and if it is not more than 1 s off those of the other servers, or this one has no \
-             vote for a while"
+            "; a server more than 1 s off the others has no vote for a while"
         }
-        Topology::Masters(_) => "nor takes a replica over whose clock shows another time",
-        _ => "nor takes a server over whose clock shows another time",
+        Topology::Masters(_) => " and a replica that takes over shows the same time",
+        _ => " and a server that takes over shows the same time",
     };
-    let told =
-        format!("{text}: leases do not mind if it does not jump, {condition}; set it by NTP");
-    report.doubtful("clock", told);
+    let told = format!("{text}: leases do not mind, as long as it does not jump{condition}");
+    report.doubtful("clock", format!("{told}; set it by NTP"));
 }
 
 fn side(offset: f64) -> &'static str {

@@ -214,7 +214,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("4ea65aa556321da17511ac39fb3d9a1c52fa7860", "ada6267974a70ac89bd170babac24735e2b88f9f");
+        ("5b86c07c789b1b81811d4a886333569b9ff318d3", "12c7a6609a5f536ab7447dbc6c219052adeb350c");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))
@@ -230,7 +230,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     load_scripts(&server).await;
     let (grade, text) = finding(&doctor("locks").await, "rights");
     assert_eq!(grade, "good", "{text}");
-    let kinds = "read locks and permits would need +evalsha|d8b4ffb14545d71b814e7b0de24c1157f2e45c";
+    let kinds = "read locks and permits would need +evalsha|330ef7c04bef68d0755be08624556183ac6474";
     assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
     let doctor_of_locks = doctor("locks").await;
     assert_eq!(finding(&doctor_of_locks, "locking").0, "good");

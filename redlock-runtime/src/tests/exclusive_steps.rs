@@ -6,33 +6,20 @@ use std::time::Duration;
 use redis_model::Reply;
 
 use super::fake::{MINUTE, SECOND};
-use super::step::{PRESENT, Step, claim};
+use super::step::{ABSENT, LOCK, PRESENT, QUEUE, Step, WRITE, claim, is_there, writer};
 use crate::backend::simulated;
 use crate::backend::{Claim, Enqueued, FencingTokens, Found, Look, Release, Rotated, TokensUsed};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
 
-const WRITE: Kind = Kind::Exclusive;
-const LOCK: &[u8] = b"lock:k";
-const QUEUE: &[u8] = b"{lock:k}:queue";
-const ABSENT: &str = "redlock:absent";
-
-fn writer() -> Claim {
-    claim(WRITE, MINUTE)
-}
-
 fn writer_of(name: &str) -> Claim {
     Claim { key: LockKey::new("lock:", name).unwrap(), ..writer() }
 }
 
-fn is_there(step: &Step, key: &[u8]) -> bool {
-    step.server.keyspace().get(key).is_some()
-}
-
-fn makes_foreign(step: &mut Step, key: &str) {
-    step.server.execute(&[b"DEL", key.as_bytes()]);
-    assert_eq!(step.server.execute(&[b"RPUSH", key.as_bytes(), b"foreign"]), Reply::Int(1));
+fn makes_foreign(step: &mut Step, key: &[u8]) {
+    step.server.execute(&[b"DEL", key]);
+    assert_eq!(step.server.execute(&[b"RPUSH", key, b"foreign"]), Reply::Int(1));
 }
 
 /// In a queue, with so many fencing tokens when the lock is handed over.
@@ -62,7 +49,7 @@ fn each_of_several_releases_finds_what_became_of_its_own_lock() {
         step.enqueues(&writer_of("a"), PRESENT);
         step.server.execute(&[b"DEL", b"lock:b"]);
         step.server.execute(&[b"SET", b"lock:c", b"another"]);
-        makes_foreign(&mut step, "lock:d");
+        makes_foreign(&mut step, b"lock:d");
         let mut order: Vec<usize> = (0..ours.len()).collect();
         if !is_first {
             order.reverse();
@@ -83,7 +70,7 @@ fn each_of_several_releases_finds_what_became_of_its_own_lock() {
     }
 }
 
-/// Its process may be told of the hand-over before it hears of the release.
+/// A release finds another owner in each lock, and changes nothing.
 #[test]
 fn several_that_are_all_lost_are_left_alone() {
     let mut step = Step::new();
@@ -94,7 +81,7 @@ fn several_that_are_all_lost_are_left_alone() {
     let found = step.ask(&simulated::release_all(&ours.each_ref().map(Release::of)));
     assert_eq!(found, [(Found::Stolen, false); 2]);
     assert!(is_there(&step, b"lock:a") && is_there(&step, b"lock:b"));
-    // Each of the others is the owner of the other one.
+    // The owners are swapped: each lock has the owner of the other one.
     let swapped = [&ours[1], &ours[0]].map(|other| other.owner.as_str().to_owned());
     for (lock, owner) in [b"lock:a", b"lock:b"].into_iter().zip(&swapped) {
         step.server.execute(&[b"SET", lock, owner.as_bytes()]);
@@ -137,7 +124,7 @@ fn renewals_of_several_find_each_by_itself() {
     let claims = ["a", "b", "c", "d", "e"].map(writer_of);
     let mut step = Step::new();
     assert!(claims.iter().all(|claim| step.enters(claim)));
-    makes_foreign(&mut step, "lock:a");
+    makes_foreign(&mut step, b"lock:a");
     step.server.execute(&[b"DEL", b"lock:b"]);
     step.server.execute(&[b"SET", b"lock:c", b"another", b"PX", b"90"]);
     step.pass(SECOND / 20);
@@ -152,7 +139,6 @@ fn renewals_of_several_find_each_by_itself() {
 #[test]
 fn a_lock_that_was_kept_for_a_while_is_nobody_s() {
     let (mut step, held, next) = (Step::new(), writer(), writer());
-    let queue = format!("{{{}}}:queue", "lock:k");
     let retain = |claim| Release { retain: Some(SECOND), ..Release::of(claim) };
     let call = |claim| simulated::release(retain(claim), true);
     assert_eq!(step.ask(&call(&held)), (Found::Gone, false));
@@ -166,9 +152,9 @@ fn a_lock_that_was_kept_for_a_while_is_nobody_s() {
     assert_eq!(left, Some(500), "a repetition changes nothing");
     enqueues(&mut step, &next, 1);
     assert_eq!(step.ask(&call(&held)), (Found::Ours, true), "somebody waits");
-    makes_foreign(&mut step, &queue);
+    makes_foreign(&mut step, QUEUE);
     assert_eq!(step.ask(&call(&held)), (Found::Ours, true), "it is a list");
-    step.server.execute(&[b"SET", queue.as_bytes(), b"foreign"]);
+    step.server.execute(&[b"SET", QUEUE, b"foreign"]);
     assert_eq!(step.ask(&call(&held)), (Found::Ours, false), "the queue cannot be read");
 }
 
@@ -254,7 +240,6 @@ fn no_lock_is_left_to_an_owner_that_is_gone() {
         step.server.execute(&[b"DEL", LOCK]);
         assert_eq!(step.ask(&simulated::nudge(&held)), (None, 0));
         assert!(!is_there(&step, LOCK), "{kind:?}");
-        step.server.execute(&[b"DEL", LOCK]);
         assert!(step.enters(&held));
         step.enqueues(&claim(kind, MINUTE), ABSENT);
         step.server.execute(&[b"DEL", LOCK]);

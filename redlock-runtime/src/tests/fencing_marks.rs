@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis_model::Reply;
 
 use super::fake::MINUTE;
-use super::step::{PRESENT, Step, claim, permit_of};
+use super::step::{PRESENT, READ, Step, WRITE, claim, permit_of};
 use crate::backend::simulated::{self, SimulatedCall};
 use crate::backend::{
     Acquired, AllAcquired, Claim, Enqueued, FencingTokens, Found, Look, Release, TokensUsed,
@@ -19,9 +19,6 @@ use crate::owner::ClientId;
 const DAY: u64 = 86_400_000_000;
 /// So long a mark outlives the time of its fencing token, in ms.
 const MARK_LIFE: u64 = 2 * 86_400_000;
-
-const WRITE: Kind = Kind::Exclusive;
-const READ: Kind = Kind::Read;
 
 fn set(step: &mut Step, key: &str, number: u64) {
     let (text, life) = (number.to_string(), (9 * MARK_LIFE).to_string());

@@ -3,50 +3,29 @@
 
 use std::time::Duration;
 
-use redis_model::Reply;
-
 use super::fake::{MINUTE, SECOND};
-use super::step::{PRESENT, Step, claim, permit_of};
+use super::step::{
+    ABSENT, HOLDERS, LOCK, PRESENT, QUEUE, READ, Step, WRITE, claim, delete, is_there, permit,
+};
 use crate::backend::simulated;
-use crate::backend::{Claim, Found, Release};
-use crate::kind::Kind;
-use crate::owner::ClientId;
-
-const WRITE: Kind = Kind::Exclusive;
-const READ: Kind = Kind::Read;
-const ABSENT: &str = "redlock:absent";
-const LOCK: &[u8] = b"lock:k";
-const HOLDERS: &[u8] = b"{lock:k}:holders";
-const QUEUE: &[u8] = b"{lock:k}:queue";
-
-fn permit() -> Claim {
-    permit_of(&ClientId::new("model"), 2)
-}
-
-fn is_there(step: &Step, key: &[u8]) -> bool {
-    step.server.keyspace().get(key).is_some()
-}
-
-fn delete(step: &mut Step) {
-    assert_eq!(step.server.execute(&[b"DEL", LOCK]), Reply::Int(1));
-}
+use crate::backend::{Found, Release};
 
 /// Another program deleted the lock.
 #[test]
 fn those_of_a_deleted_group_take_no_room_of_the_next_one() {
     let mut step = Step::new();
-    assert!(step.enters(&permit()) && step.enters(&permit()));
+    assert!(step.enters(&permit(2)) && step.enters(&permit(2)));
     delete(&mut step);
-    let both = [permit(), permit()];
+    let both = [permit(2), permit(2)];
     assert!(both.iter().all(|permit| step.enters(permit)), "there are two permits");
-    assert!(!step.enters(&permit()));
-    let waiting = [permit(), permit()];
+    assert!(!step.enters(&permit(2)));
+    let waiting = [permit(2), permit(2)];
     for permit in &waiting {
         step.enqueues(permit, PRESENT);
     }
     // Handed to those who wait.
     delete(&mut step);
-    step.ask(&simulated::nudge(&permit()));
+    step.ask(&simulated::nudge(&permit(2)));
     assert!(is_there(&step, LOCK) && !is_there(&step, QUEUE), "both have it");
     for permit in &waiting {
         step.leaves(permit);
@@ -54,10 +33,10 @@ fn those_of_a_deleted_group_take_no_room_of_the_next_one() {
     assert!(!is_there(&step, LOCK), "nobody else has it");
 }
 
-/// Those of another lock would add up.
+/// Sets of holders of keys that are used once would pile up.
 #[test]
 fn the_last_of_a_group_leaves_no_holders() {
-    for kind in [READ, permit().kind] {
+    for kind in [READ, permit(2).kind] {
         for waits in [false, true] {
             let (mut step, first, last) = (Step::new(), claim(kind, SECOND), claim(kind, MINUTE));
             assert!(step.enters(&first) && step.enters(&last));
@@ -75,7 +54,7 @@ fn the_last_of_a_group_leaves_no_holders() {
 /// Its lease ended, and those of others go on.
 #[test]
 fn who_comes_too_late_with_its_release_is_told() {
-    for kind in [READ, permit().kind] {
+    for kind in [READ, permit(2).kind] {
         for waits in [false, true] {
             let (mut step, late, other) = (Step::new(), claim(kind, SECOND), claim(kind, MINUTE));
             assert!(step.enters(&late) && step.enters(&other));
@@ -94,10 +73,10 @@ fn who_comes_too_late_with_its_release_is_told() {
 fn the_gone_hold_nothing_while_those_behind_them_come_and_go() {
     let (mut step, held) = (Step::new(), claim(WRITE, MINUTE));
     assert!(step.enters(&held));
-    for channel in [ABSENT; 2] {
-        step.enqueues(&permit(), channel);
+    for _ in 0..2 {
+        step.enqueues(&permit(2), ABSENT);
     }
-    let [first, second, third] = [(); 3].map(|()| permit());
+    let [first, second, third] = [(); 3].map(|()| permit(2));
     for permit in [&first, &second, &third] {
         step.enqueues(permit, PRESENT);
     }
@@ -143,7 +122,7 @@ fn an_owner_that_has_the_lock_or_leaves_stands_nowhere_in_the_queue() {
 /// Readers, or permits, would be quicker each time.
 #[test]
 fn a_writer_that_polls_keeps_out_each_kind_that_comes_later() {
-    for kind in [READ, permit().kind] {
+    for kind in [READ, permit(2).kind] {
         let (mut step, first, wish) = (Step::new(), claim(kind, MINUTE), claim(WRITE, MINUTE));
         assert!(step.enters(&first));
         assert!(step.ask(&simulated::hint(&wish, PRESENT)));

@@ -7,38 +7,21 @@ use std::time::Duration;
 use redis_model::Reply;
 
 use super::fake::{MINUTE, SECOND};
-use super::step::{DYING, PRESENT, Step, claim, permit_of};
+use super::step::{
+    ABSENT, DYING, HOLDERS, LOCK, MAILBOX, PRESENT, QUEUE, READ, Step, WRITE, claim, is_there,
+    permit, writer,
+};
 use crate::backend::simulated;
 use crate::backend::{
     Claim, Enqueued, FencingTokens, Found, Look, QueueSignal, Release, TokensUsed,
 };
 use crate::kind::Kind;
-use crate::owner::ClientId;
 
-const WRITE: Kind = Kind::Exclusive;
-const READ: Kind = Kind::Read;
-const LOCK: &[u8] = b"lock:k";
-const HOLDERS: &[u8] = b"{lock:k}:holders";
-const QUEUE: &[u8] = b"{lock:k}:queue";
-const ABSENT: &str = "redlock:absent";
-const MAILBOX: &str = "@redlock:mailbox";
 /// One hand-over in so many goes to a waiter that gets no signals.
 const SHARE: u64 = 17;
 
-fn writer() -> Claim {
-    claim(WRITE, MINUTE)
-}
-
-fn permit(permits: u32) -> Claim {
-    permit_of(&ClientId::new("model"), permits)
-}
-
 fn kinds() -> [Kind; 3] {
     [WRITE, READ, Kind::Permits(NonZeroU32::new(2).unwrap())]
-}
-
-fn is_there(step: &Step, key: &[u8]) -> bool {
-    step.server.keyspace().get(key).is_some()
 }
 
 /// How long a key still lasts, in ms.
@@ -157,7 +140,7 @@ fn an_owner_that_has_its_lease_is_not_let_in_again_for_a_second() {
         assert!(step.enters(&twice), "it claims its lease");
         step.ask(&simulated::release(Release::leaving(&between), true));
         assert!(is_handed(&mut step, &last), "{kind:?}");
-        assert_eq!(step.server.keyspace().keys().filter(|key| *key == QUEUE).count(), 0);
+        assert!(!is_there(&step, QUEUE));
         step.pass(2 * SECOND);
         assert_eq!(step.ask(&simulated::renew(std::slice::from_ref(&twice))), [Found::Ours]);
     }
@@ -329,7 +312,6 @@ fn mailboxes_end_and_those_of_another_type_belong_to_nobody() {
         step.enqueues(&claim(kind, MINUTE), "@redlock:foreign");
         step.enqueues(&next, MAILBOX);
         step.server.execute(&[b"SET", b"redlock:foreign", b"foreign"]);
-        step.ask(&simulated::release(Release::leaving(&claim(kind, MINUTE)), true));
         let found = step.ask(&simulated::release(Release::of(&held), true));
         assert_eq!(found, (Found::Ours, true), "{kind:?}");
         assert_eq!(left(&step, b"redlock:mailbox"), 60_000, "{kind:?}");

@@ -53,7 +53,7 @@ mod several_at_once;
 mod several_errors;
 mod several_keys;
 mod several_keys_lost;
-mod shared_rights;
+mod shared_leases;
 mod shared_scripts;
 mod shared_steps;
 mod short_lived;

@@ -4,34 +4,18 @@
 use std::time::Duration;
 
 use super::fake::{MINUTE, SECOND};
-use super::step::{DYING, PRESENT, Step, claim, permit_of};
+use super::step::{
+    ABSENT, DYING, MAILBOX, PRESENT, READ, Step, WRITE, claim, permit, reader, writer,
+};
 use crate::backend::simulated::{self, SimulatedReply};
 use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, Look, QueueSignal, Release};
 use crate::fencing::FencingToken;
-use crate::kind::Kind;
-use crate::owner::ClientId;
 
-const WRITE: Kind = Kind::Exclusive;
-const READ: Kind = Kind::Read;
 /// So long a request of a writer to be told keeps readers out.
 const STAYS: Duration = Duration::from_secs(2);
 const HOUR: Duration = Duration::from_secs(3600);
-const ABSENT: &str = "redlock:absent";
-const MAILBOX: &str = "@redlock:mailbox";
 /// More than two scripts look at.
 const MANY: usize = 40;
-
-fn permit() -> Claim {
-    permit_of(&ClientId::new("model"), 2)
-}
-
-fn reader() -> Claim {
-    claim(READ, MINUTE)
-}
-
-fn writer() -> Claim {
-    claim(WRITE, MINUTE)
-}
 
 /// It would look when the longest lease ends, of which it was told.
 #[test]
@@ -113,7 +97,7 @@ fn a_hint_that_does_not_stay_keeps_no_readers_out() {
     let (held, next, late) = (writer(), reader(), reader());
     assert!(step.enters(&held));
     // This one stays at the head: readers have the lock, and leave it no room.
-    assert!(step.ask(&simulated::hint(&permit(), PRESENT)));
+    assert!(step.ask(&simulated::hint(&permit(2), PRESENT)));
     assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
     let downgraded = step.ask(&simulated::downgrade(&held, &next));
     assert!(matches!(downgraded, Downgraded::Granted(_)), "{downgraded:?}");
@@ -185,8 +169,8 @@ fn callers_that_do_not_wait_leave_mailboxes_alone() {
 #[test]
 fn a_reader_is_not_told_of_a_permit_that_ended_before_the_others() {
     let mut step = Step::new();
-    let short = Claim { expire: SECOND, ..permit() };
-    assert!(step.enters(&short) && step.enters(&permit()));
+    let short = Claim { expire: SECOND, ..permit(2) };
+    assert!(step.enters(&short) && step.enters(&permit(2)));
     step.pass(2 * SECOND);
     let answer = step.ask(&simulated::acquire(&reader()));
     let Acquired::Refused { free_in: Some(free_in), .. } = answer else { panic!("{answer:?}") };
@@ -222,13 +206,13 @@ fn a_writer_whose_mailbox_is_not_emptied_is_taken_out() {
 #[test]
 fn whoever_asks_for_a_permit_may_enter_beside_those_who_waited() {
     let mut step = Step::new();
-    let (held, waiting, late) = (claim(WRITE, SECOND), permit(), permit());
+    let (held, waiting, late) = (claim(WRITE, SECOND), permit(2), permit(2));
     assert!(step.enters(&held));
     step.enqueues(&waiting, PRESENT);
     step.pass(2 * SECOND);
     assert!(step.enters(&late), "there are two permits");
     assert!(step.looks(&waiting), "it is in");
-    assert!(!step.enters(&permit()));
+    assert!(!step.enters(&permit(2)));
 }
 
 /// More than come in at once: a message each time, of all that the process has to hear.
@@ -272,7 +256,7 @@ fn permits_of_the_gone_go_to_those_behind_them() {
         .concat()
         .into_iter()
         .map(|channel| {
-            let permit = permit();
+            let permit = permit(2);
             step.enqueues(&permit, channel);
             permit
         })
@@ -289,7 +273,7 @@ fn permits_of_the_gone_go_to_those_behind_them() {
 fn owners_that_nobody_waits_for_leave_no_counter() {
     let (mut step, held) = (Step::new(), writer());
     let has_counter = |step: &Step| step.server.keyspace().get(b"{lock:k}:fence").is_some();
-    assert!(step.enters(&permit()) && step.enters(&permit()));
+    assert!(step.enters(&permit(2)) && step.enters(&permit(2)));
     assert!(!has_counter(&step));
     step.pass(MINUTE + SECOND);
     assert!(step.enters(&held));
@@ -326,7 +310,7 @@ fn ahead(step: &mut Step, claim: &Claim, removes_dead: bool) -> u32 {
 /// A leader that does not release, but is killed, has candidates that are killed as well.
 #[test]
 fn entries_of_processes_that_are_gone_leave_the_queue_of_a_lock_that_is_not_released() {
-    for kind in [WRITE, permit().kind] {
+    for kind in [WRITE, permit(2).kind] {
         let (mut step, owner) = (Step::new(), || claim(kind, MINUTE));
         let [first, dying, last] = [owner(), owner(), owner()];
         assert!(step.enters(&writer()));

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use redis_model::{Script, Server};
+use redis_model::{Reply, Script, Server};
 
 use super::fake::MINUTE;
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
@@ -15,6 +15,16 @@ use crate::owner::{ClientId, Owner};
 /// A process that listens.
 pub(super) const PRESENT: &str = "redlock:present";
 pub(super) const DYING: &str = "redlock:dying";
+pub(super) const ABSENT: &str = "redlock:absent";
+pub(super) const MAILBOX: &str = "@redlock:mailbox";
+
+pub(super) const WRITE: Kind = Kind::Exclusive;
+pub(super) const READ: Kind = Kind::Read;
+
+/// The keys of the lock of [`claim`].
+pub(super) const LOCK: &[u8] = b"lock:k";
+pub(super) const HOLDERS: &[u8] = b"{lock:k}:holders";
+pub(super) const QUEUE: &[u8] = b"{lock:k}:queue";
 
 pub(super) struct Step {
     pub(super) server: Server,
@@ -92,4 +102,25 @@ pub(super) fn claim(kind: Kind, expire: Duration) -> Claim {
 pub(super) fn permit_of(client: &ClientId, permits: u32) -> Claim {
     let kind = Kind::Permits(NonZeroU32::new(permits).unwrap());
     Claim { owner: Owner::fresh(client), ..claim(kind, MINUTE) }
+}
+
+pub(super) fn permit(permits: u32) -> Claim {
+    permit_of(&ClientId::new("model"), permits)
+}
+
+pub(super) fn writer() -> Claim {
+    claim(WRITE, MINUTE)
+}
+
+pub(super) fn reader() -> Claim {
+    claim(READ, MINUTE)
+}
+
+pub(super) fn is_there(step: &Step, key: &[u8]) -> bool {
+    step.server.keyspace().get(key).is_some()
+}
+
+/// Another program deletes the lock.
+pub(super) fn delete(step: &mut Step) {
+    assert_eq!(step.server.execute(&[b"DEL", LOCK]), Reply::Int(1));
 }

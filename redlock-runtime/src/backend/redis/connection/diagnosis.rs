@@ -106,11 +106,14 @@ const NOT_RUN: [&str; 7] = [
     "DB index is out of range",
 ];
 
-/// Is a command withheld from this user: forbidden, or taken away by `rename-command`? A proxy may
-/// pass through words like these for a moment, so this is asked of commands only that a client can
-/// do without.
+/// Is a command withheld from this user: forbidden, or taken away by `rename-command`? Asked only
+/// of commands that a client can do without, as a proxy may answer "unknown command" for a moment.
 pub(crate) fn is_withheld(error: &RedisError) -> bool {
-    error.code() == Some("NOPERM") || detail(error).starts_with("unknown command")
+    match error.code() {
+        Some("NOPERM") => true,
+        Some("ERR") => detail(error).starts_with("unknown command"),
+        _ => false,
+    }
 }
 
 /// Does an error of this kind certainly come from the server, so that nothing is on its way to it

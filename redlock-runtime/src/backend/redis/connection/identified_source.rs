@@ -10,7 +10,6 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
 use super::batching::Batching;
-use super::diagnosis::is_withheld;
 use super::met_server::Superseded;
 use super::source::{CONNECT, Source};
 use crate::backend::redis::health::ServerIdentity;
@@ -96,7 +95,8 @@ fn recognize(
         };
         let info = match timeout(RECOGNITION, asked).await {
             Ok(Ok(info)) => info,
-            Ok(Err(error)) if is_withheld(&error) => return identity.denied(),
+            // Another server behind this address may know INFO: an unknown command is no denial.
+            Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
             _ => return,
         };
         drop(connection);
@@ -207,5 +207,33 @@ mod tests {
         assert_eq!(link.made_at(), source.last_made());
         link.discard_older(source.last_made());
         assert!(link.is_connected());
+    }
+
+    /// The first of the servers behind an address does not know INFO.
+    struct Odd(AtomicU64);
+
+    impl Source for Odd {
+        type Connection = Scripted;
+
+        async fn connect(&self) -> RedisResult<Scripted> {
+            Ok(match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Scripted::new(["-ERR unknown command 'INFO', with args beginning with: "]),
+                1 => Scripted::new([&bulk("run_id:a")]),
+                _ => Scripted::new([&bulk("run_id:b")]),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_server_without_info_does_not_hide_that_the_address_moves() {
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+        let source = IdentifiedSource::new(Odd(AtomicU64::new(0)), "n".into(), &identity);
+        drop(source.connect().await.unwrap());
+        sleep(2 * RECOGNITION).await;
+        let first = source.connect().await.unwrap();
+        sleep(2 * RECOGNITION).await;
+        let second = source.connect().await.unwrap();
+        sleep(2 * RECOGNITION).await;
+        assert!(first.met().superseded.is_set() && !second.met().superseded.is_set());
     }
 }

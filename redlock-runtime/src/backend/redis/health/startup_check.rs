@@ -89,7 +89,7 @@ fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>
                 warn,
                 node,
                 "this user may not run INFO (by ACL or `rename-command`), so the version and the \
-                 eviction policy of the server were not checked; grant +info"
+                 eviction policy of the server were not checked; grant +info, or do not rename it"
             );
             Ok(None)
         }

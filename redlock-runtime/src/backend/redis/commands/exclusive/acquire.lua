@@ -26,7 +26,7 @@ local micros, slot_last = tonumber(now), tonumber(mark_text)
 local lock_last, largest = tonumber(stored[2] or '0'), 9007199254740990
 local is_mark_good = slot_last and slot_last <= largest
 local is_counter_good = lock_last and lock_last <= largest
-if not (is_mark_good and is_counter_good) or micros + 3 > largest then
+if not (is_mark_good and is_counter_good) or micros + 2 > largest then
   local key = is_mark_good and not is_counter_good and counter or mark
   return redis.error_reply('FENCE no fencing token is left behind ' .. key)
 end

@@ -10,18 +10,18 @@ use crate::options::MIN_EXPIRE;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 12] = [
-    (&acquire::SCRIPT, "4ea65aa556321da17511ac39fb3d9a1c52fa7860"),
+    (&acquire::SCRIPT, "5b86c07c789b1b81811d4a886333569b9ff318d3"),
     (&acquire_all::SCRIPT, "853a4778f5eeaca0316ac0d42b1fa64691af0e4a"),
     (&batch::SCRIPT, "e79502b2e45d76729006dde56bbfdc1d9bbf9f20"),
     (&raise::SCRIPT, "251035e1467a8bc695fa464417d85705fb4bc6d6"),
     (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "053425f7e665d325ed61097b4f22376801c25733"),
-    (&rotate::SCRIPT, "7a15b69ce0b21563f498db9e6773184c4a78125c"),
-    (&nudge::SCRIPT, "6bd8d52089db9638b10fa8ca02325d2ff93cf3d4"),
-    (&release_all::SCRIPT, "ada6267974a70ac89bd170babac24735e2b88f9f"),
-    (&release::SCRIPT, "11842afb88714374bd1b85f27d4afaaf25b87b0a"),
+    (&enqueue::SCRIPT, "1d8bf8632ebff4392b5fc2ba1dec14a7d435c144"),
+    (&rotate::SCRIPT, "20872396733ab0b4088f0ada34fec15f517e0830"),
+    (&nudge::SCRIPT, "b461894f57d8e44e5ce0d0b95530f0f76b6aff75"),
+    (&release_all::SCRIPT, "12c7a6609a5f536ab7447dbc6c219052adeb350c"),
+    (&release::SCRIPT, "2d019038d63556e5dd9d6f011741b0c88b600427"),
 ];
 
 /// The texts of all scripts.

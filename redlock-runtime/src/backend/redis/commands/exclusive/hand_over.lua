@@ -121,8 +121,8 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   -- Is the time over for which a hint stays in the queue? A clock that was set back leaves more
   -- than the two seconds of release_hint.lua.
   function queue.is_expired(hint)
-    local left = hint.life * 1000 - clock()
-    return hint.life ~= '0' and (left <= 0 or left > 2000000)
+    local left = hint.life ~= '0' and hint.life * 1000 - clock()
+    return left and (left <= 0 or left > 2000000)
   end
 
   -- The entry of an owner between two positions, and how many are ahead of it; nil and any error.

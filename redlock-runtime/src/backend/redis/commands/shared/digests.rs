@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "d8b4ffb14545d71b814e7b0de24c1157f2e45c1a"),
-    (&enqueue::SCRIPT, "fc7ba85d30fb70c6aec9ff352f6976658daa347b"),
-    (&release::SCRIPT, "3b0ca7465aa3f8b9d2ae4269389cfe8e6a65bb59"),
+    (&acquire::SCRIPT, "330ef7c04bef68d0755be08624556183ac6474a2"),
+    (&enqueue::SCRIPT, "d2e2326954c28a79775897e7bd9ffd1419bd72fc"),
+    (&release::SCRIPT, "e71ac2ea3972c4e219036f83acddf7d7d6511bee"),
     (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
     (&raise::SCRIPT, "db7a878f68cbf50599b20265f9cd8e28fd9919e6"),
-    (&downgrade::SCRIPT, "172ec3ff36c09e9c4eb18fad3f6d1745ffbdd6a2"),
+    (&downgrade::SCRIPT, "d9bd652e7cdbad682f318161ad44c667a153b721"),
 ];
 
 /// The texts of all scripts.

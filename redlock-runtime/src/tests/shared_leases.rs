@@ -4,38 +4,17 @@
 use redis_model::Reply;
 
 use super::fake::{MINUTE, SECOND};
-use super::step::{DYING, PRESENT, Step, claim, permit_of};
+use super::step::{
+    DYING, HOLDERS, LOCK, PRESENT, QUEUE, READ, Step, WRITE, claim, delete, is_there, permit,
+    reader, writer,
+};
 use crate::backend::simulated::{self, SimulatedReply};
 use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, Look, Release};
 use crate::key::LockKey;
-use crate::kind::Kind;
-use crate::owner::ClientId;
-
-const WRITE: Kind = Kind::Exclusive;
-const READ: Kind = Kind::Read;
-const LOCK: &[u8] = b"lock:k";
-const HOLDERS: &[u8] = b"{lock:k}:holders";
-const QUEUE: &[u8] = b"{lock:k}:queue";
-
-fn permit(permits: u32) -> Claim {
-    permit_of(&ClientId::new("model"), permits)
-}
-
-fn reader() -> Claim {
-    claim(READ, MINUTE)
-}
-
-fn writer() -> Claim {
-    claim(WRITE, MINUTE)
-}
 
 /// How long a key still lasts, in ms.
 fn left(step: &Step, key: &[u8]) -> Option<u64> {
     step.server.keyspace().ends(key).map(|end| end - step.now / 1000)
-}
-
-fn delete(step: &mut Step) {
-    assert_eq!(step.server.execute(&[b"DEL", LOCK]), Reply::Int(1));
 }
 
 /// Takes its expiry away.
@@ -181,7 +160,7 @@ fn a_downgrade_that_is_sent_again_finds_its_reader() {
         assert!(matches!(answer, Downgraded::Granted(_)), "{answer:?}");
     }
     assert_eq!(step.told().len(), 1, "the reader that waits");
-    assert!(!step.server.keyspace().keys().any(|key| key == QUEUE));
+    assert!(!is_there(&step, QUEUE));
     step.leaves(&next);
     step.leaves(&waiting);
     assert_eq!(step.ask(&downgrade), Downgraded::Lost(Found::Gone));
@@ -239,7 +218,7 @@ fn whoever_waits_for_a_permit_is_told_when_the_first_one_ends() {
     assert_eq!(free_in, MINUTE);
 }
 
-/// Neither do they keep anybody out.
+/// Nor does such an entry keep out owners that come later.
 #[test]
 fn entries_of_another_form_get_no_signals() {
     for kind in [WRITE, READ, permit(2).kind] {
@@ -266,7 +245,7 @@ fn keys_of_another_type_are_no_holders_and_no_mailbox() {
     step.server.execute(&[b"RPUSH", HOLDERS, b"foreign"]);
     let answer = simulated::enqueue(&reader(), 1, Some(PRESENT)).ask(&mut step.server, false);
     assert!(matches!(answer, SimulatedReply::Error(_)));
-    assert!(!step.server.keyspace().keys().any(|key| key == LOCK));
+    assert!(!is_there(&step, LOCK));
     // Somebody has the lock, as far as others can tell.
     step.server.execute(&[b"SET", LOCK, b"<readers>", b"PX", b"9000"]);
     let answer = step.ask(&simulated::enqueue(&writer(), 1, Some(PRESENT)));
@@ -297,7 +276,7 @@ fn the_gone_ahead_of_a_reader_are_taken_out_when_it_looks() {
     assert_eq!(step.server.execute(&[b"LLEN", QUEUE]), Reply::Int(2));
 }
 
-/// By its look, which finds that a writer is gone, or the lock is free.
+/// A reader looks, and finds that a writer is gone, or that the lock is free.
 #[test]
 fn a_reader_that_looks_comes_in_together_with_the_others() {
     let [first, second, third] = [(); 3].map(|()| reader());
@@ -311,7 +290,7 @@ fn a_reader_that_looks_comes_in_together_with_the_others() {
     step.told();
     assert!(step.looks(&third));
     assert_eq!(step.told().len(), 1, "one message is for both");
-    assert!(!step.server.keyspace().keys().any(|key| key == QUEUE));
+    assert!(!is_there(&step, QUEUE));
     let (mut step, held, [first, second]) = (Step::new(), writer(), [(); 2].map(|()| reader()));
     assert!(step.enters(&held));
     step.enqueues(&first, PRESENT);
