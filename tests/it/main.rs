@@ -66,6 +66,7 @@ mod attribute_on_error;
 mod attribute_reentrant;
 mod attribute_release;
 mod attribute_shape;
+mod attribute_size;
 mod attribute_wait;
 mod blocking;
 mod bounds;
