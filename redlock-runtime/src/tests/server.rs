@@ -12,8 +12,9 @@ use self::local::{Local, on_background_timers};
 use super::fake::{Fate, client, meet};
 use super::simulation::line::{Call, Entry, ReleaseHint};
 use super::simulation::node::{Answer, Command, Node};
+use super::simulation::node_plan::NodePlan;
 use super::simulation::notice::Tickets;
-use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
+use super::simulation::plan::{LinePlan, Listener, NEVER};
 use super::simulation::scripts::By;
 use crate::backend::{
     Abilities, AcquireAll, Acquired, AllAcquired, Claim, EachReleased, Fault, FencingTokens, Found,

@@ -1,7 +1,8 @@
 //! How long a caller may wait for a lock that is free: what the documentation promises, in the
 //! terms of a plan.
 
-use super::plan::{NEVER, Plan, Tick, Upheaval, millis};
+use super::node_plan::Upheaval;
+use super::plan::{NEVER, Plan, Tick, millis};
 use crate::backend::CLAIM_WINDOW;
 
 /// What the simulation may round up, one millisecond for each of a few timers.
@@ -44,7 +45,8 @@ impl Plan {
             millis(line.window) * Tick::try_from(untold).unwrap_or(NEVER)
         });
         let retained = self.min_hold.map_or(0, millis);
-        millis(CLAIM_WINDOW) + retained + millis(self.lease()) + window + self.longest_vacant(false)
+        let lease = millis(self.lease()) + self.set_back();
+        millis(CLAIM_WINDOW) + retained + lease + window + self.longest_vacant(false)
     }
 
     /// For how long a fault may have its effect after its end: a command that it hit is given up
@@ -52,7 +54,8 @@ impl Plan {
     pub(super) fn longest_aftermath(&self) -> Tick {
         let window = self.line.as_ref().map_or(0, |line| millis(line.window));
         let retried = millis(self.reply_timeout) + LONGEST_BACKOFF;
-        retried + millis(self.lease()) + window + LOOK + self.longest_vacant(false)
+        let lease = millis(self.lease()) + self.set_back();
+        retried + lease + window + LOOK + self.longest_vacant(false)
     }
 
     /// When the last fault that was planned ended, at `now`; `None`: there was none so far. Faults

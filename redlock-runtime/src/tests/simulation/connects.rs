@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use fastrand::Rng;
 
 use super::network::Connection;
-use super::plan::{Failure, Plan, Tick};
+use super::node_plan::Failure;
+use super::plan::{Plan, Tick};
 use super::weather::Weather;
 
 /// What `backend/redis/connection/connect.rs` says: a connect that is not done gets company after

@@ -34,7 +34,7 @@ impl Node {
         });
         let lease = |(owner, ends): (&[u8], i64)| {
             let shown = u64::try_from(ends).unwrap_or_default().saturating_sub(self.origin);
-            let ends = shown.saturating_mul(PPM).div_ceil(self.pace());
+            let ends = (shown + self.set_back).saturating_mul(PPM).div_ceil(self.pace());
             (String::from_utf8_lossy(owner).into_owned(), ends)
         };
         Some(leases?.into_iter().map(lease).collect())

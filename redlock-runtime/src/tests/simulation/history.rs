@@ -176,7 +176,7 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     } else {
         4 * millis(world.plan.lease()) + 1000
     };
-    world.sleep(quiet).await;
+    world.sleep(quiet + world.plan.set_back()).await;
     let now = world.now();
     let mut state = world.state();
     state.network.settle(now);

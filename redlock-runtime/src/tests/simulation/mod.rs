@@ -1,7 +1,7 @@
 //! Whole histories of several processes on unreliable nodes, in virtual time and decided by a seed.
 //!
 //! The engines are the real ones. Simulated is what they cannot control: the nodes with their
-//! clocks (`node`) and their queues (`line`), the way there and back (`network`, `wire`, `weather`,
+//! clocks (`node`, `node_plan`) and their queues (`line`), the way there and back (`network`, `wire`, `weather`,
 //! `waiting`, `notice`), and how processes are scheduled (`process`). A `plan` decides beforehand
 //! what goes wrong when, what the clients are like (`habits`), and of which kinds the locks are
 //! (`mixture`, `downgrade`); `group` reads who holds a lock on a node. A `witness` that sees
@@ -23,6 +23,7 @@ mod liveness;
 pub(super) mod mixture;
 mod network;
 pub(super) mod node;
+pub(super) mod node_plan;
 pub(super) mod notice;
 pub(super) mod plan;
 mod process;

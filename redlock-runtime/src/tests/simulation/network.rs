@@ -9,7 +9,8 @@ use fastrand::Rng;
 use super::connects::{Connect, Connects};
 use super::line::ReleaseHint;
 use super::node::{Answer, Card, Command, Node};
-use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, millis};
+use super::node_plan::{Failure, Upheaval};
+use super::plan::{KEYS, LinePlan, NEVER, Plan, Tick, millis};
 use super::scripts::By;
 use super::vacancy::{Demand, Vacancies, Vacancy, concerns};
 use super::weather::Weather;
@@ -195,7 +196,7 @@ impl Network {
             let Some(Reverse(flight)) = self.flights.pop() else { return };
             let node = &mut self.nodes[flight.node];
             match flight.load {
-                Load::Upheaval(upheaval) => node.upset(upheaval),
+                Load::Upheaval(upheaval) => node.upset(upheaval, flight.lands),
                 Load::Deletion(key) => {
                     if let Ok(key) = LockKey::new("", KEYS[key]) {
                         node.delete(&key);

@@ -6,7 +6,8 @@ use std::time::Duration;
 use redis_model::{Content, Keyspace, Server};
 
 use super::line::{Call, Entry, ReleaseHint, channel, process};
-use super::plan::{KEYS, LinePlan, NodePlan, Tick, Upheaval};
+use super::node_plan::{NodePlan, Upheaval};
+use super::plan::{KEYS, LinePlan, Tick};
 use super::scripts::{By, scripts};
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{
@@ -98,6 +99,8 @@ impl Answer {
 pub(crate) type Micros = u64;
 
 pub(super) const PPM: u64 = 1_000_000;
+/// What the clock by which leases end shows when the history begins, in microseconds.
+const STARTED: u64 = 1 << 40;
 const FOUNDERS: &str = "founders";
 
 #[derive(Debug)]
@@ -105,6 +108,8 @@ pub(crate) struct Node {
     rate: i64,
     pub(super) origin: u64,
     stands_still: bool,
+    /// By how much its clock was set back, in microseconds of its clock.
+    pub(super) set_back: u64,
     pub(super) server: Server,
     copy: Keyspace,
     /// `None`: nobody stands in a queue here.
@@ -145,6 +150,7 @@ impl Node {
             rate: plan.rate,
             origin: plan.origin,
             stands_still: plan.stands_still,
+            set_back: 0,
             server,
             copy: Keyspace::default(),
             line,
@@ -266,7 +272,7 @@ impl Node {
         }
     }
 
-    pub(crate) fn upset(&mut self, upheaval: Upheaval) {
+    pub(crate) fn upset(&mut self, upheaval: Upheaval, at: Tick) {
         if matches!(upheaval, Upheaval::Forget | Upheaval::FailOver | Upheaval::ForgetScripts) {
             self.server.forget_scripts();
         }
@@ -282,6 +288,10 @@ impl Node {
             }
             Upheaval::Copy => self.copy = self.server.keyspace().clone(),
             Upheaval::ForgetScripts => {}
+            Upheaval::SetBack(by) => {
+                self.set_back += by * 1000;
+                self.pass(at);
+            }
             Upheaval::FailOver => {
                 let copy = self.copy.clone();
                 self.server.change(|keys| *keys = copy);
@@ -358,8 +368,8 @@ impl Node {
     /// Sets the clock, and who listens.
     fn pass(&mut self, at: Tick) {
         let gone_by = at * 1000 * self.pace() / PPM;
-        let shown = self.origin + if self.stands_still { 0 } else { gone_by };
-        self.server.set_clock(shown, gone_by / 1000);
+        let shown = self.origin + if self.stands_still { 0 } else { gone_by } - self.set_back;
+        self.server.set_clock(shown, (STARTED + gone_by - self.set_back) / 1000);
         let Some(line) = &self.line else { return };
         self.server.deny_keys((line.denied_from <= at).then_some(b":queue".as_slice()));
         for (process, channel) in self.channels.iter().enumerate() {
@@ -370,7 +380,8 @@ impl Node {
 
     /// When the clock by which leases end shows so many milliseconds.
     fn real(&self, millis: u64) -> Micros {
-        (millis * 1000).saturating_mul(PPM).div_ceil(self.pace())
+        let gone_by = (millis * 1000 + self.set_back).saturating_sub(STARTED);
+        gone_by.saturating_mul(PPM).div_ceil(self.pace())
     }
 
     /// How many microseconds of its clock are a second.

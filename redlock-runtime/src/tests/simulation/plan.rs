@@ -6,6 +6,7 @@ use fastrand::Rng;
 
 use super::habits::Habits;
 use super::mixture::Mixture;
+use super::node_plan::{NodePlan, Upheaval, forget_scripts, lose_counters, set_clocks_back, upset};
 use super::notice::Cut;
 use super::process::Schedule;
 use super::weather::Weather;
@@ -14,13 +15,6 @@ use super::weather::Weather;
 pub(crate) type Tick = u64;
 pub(crate) const NEVER: Tick = Tick::MAX;
 
-/// Later than any clock.
-const BASE_TOKEN: u64 = 1 << 52;
-/// What the clocks of the nodes show, give or take a minute, in microseconds.
-const BASE_TIME: u64 = 1 << 50;
-const MINUTE: u64 = 60_000_000;
-/// What the promise allows: the rates of clocks differ by 1 %, in parts per million.
-const RATE: i64 = 10_000;
 /// By how much longer some leases are than most.
 const LONG: u32 = 50;
 /// From here on no node and no process fails any more. In half of the histories the weather clears
@@ -89,52 +83,6 @@ pub(crate) struct Listener {
     pub(crate) ends: Tick,
 }
 
-#[derive(Debug)]
-pub(crate) struct NodePlan {
-    /// How much faster than real time its clock runs, in parts per million.
-    pub(crate) rate: i64,
-    /// What its clock shows at the beginning, in microseconds.
-    pub(crate) origin: u64,
-    /// `TIME` always shows the same: the tokens come from the counters alone.
-    pub(crate) stands_still: bool,
-    /// The highest fencing token of before.
-    pub(crate) last_token: u64,
-    pub(crate) outages: Vec<Outage>,
-    pub(crate) upheavals: Vec<(Tick, Upheaval)>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Outage {
-    pub(super) from: Tick,
-    pub(super) until: Tick,
-    pub(super) how: Failure,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// Connections are refused.
-    Down,
-    /// What arrives is carried out afterwards.
-    Frozen,
-    /// Nothing arrives.
-    Silent,
-}
-
-/// What happens to the data of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Upheaval {
-    /// All of it is lost.
-    Forget,
-    /// The fencing counters of the locks are lost, and the mark is not.
-    LoseCounters,
-    /// A replica copies it for the last time ..
-    Copy,
-    /// .. and takes over.
-    FailOver,
-    /// The scripts are lost, and nothing else.
-    ForgetScripts,
-}
-
 /// How many nodes there are, and by how many their quorum is larger than a majority: mostly an odd
 /// number, and none.
 fn rules(random: &mut Rng, count: usize) -> (usize, usize) {
@@ -145,22 +93,6 @@ fn rules(random: &mut Rng, count: usize) -> (usize, usize) {
     };
     let is_larger = random.u8(..6) == 0;
     (count, if is_larger { random.usize(..=(count - 1) / 2) } else { 0 })
-}
-
-/// Nodes lose what they know. Gives what is promised then.
-fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval) -> Promise {
-    if let [only] = nodes {
-        only.upset(random, upheaval);
-        return Promise::Fencing;
-    }
-    for node in nodes {
-        // A token outlives the data of its node in a clock that the others agree with.
-        node.origin = BASE_TIME;
-        if random.bool() {
-            node.upset(random, Upheaval::Forget);
-        }
-    }
-    Promise::Exclusion
 }
 
 /// The clients of each process, and when it runs. Some are a crowd, so that queues are long.
@@ -200,19 +132,6 @@ fn any_min_hold(random: &mut Rng, pace: Duration) -> Option<Duration> {
     (random.u8(..5) == 0).then(|| Duration::from_millis(min_hold))
 }
 
-/// Within the promise, also where tokens do not follow a clock.
-fn lose_counters(node: &mut NodePlan, random: &mut Rng) {
-    let times = (0..random.u8(1..8)).map(|_| random.u64(..CALM_FROM));
-    node.upheavals.extend(times.map(|at| (at, Upheaval::LoseCounters)));
-}
-
-fn forget_scripts(nodes: &mut [NodePlan], random: &mut Rng, latest: Tick) {
-    for node in nodes {
-        let times = (0..random.u8(1..4)).map(|_| random.u64(..latest));
-        node.upheavals.extend(times.map(|at| (at, Upheaval::ForgetScripts)));
-    }
-}
-
 impl Plan {
     /// `has_groups`: its locks are mostly of shared kinds, or many processes want them.
     pub(super) fn new(random: &mut Rng, has_groups: bool) -> Self {
@@ -247,6 +166,9 @@ impl Plan {
         if !is_calm && random.u8(..8) == 0 {
             habits.delete(random, keys);
             promise = Promise::Fencing;
+        }
+        if !is_calm && promise == Promise::Position && shape.u8(..4) == 0 {
+            set_clocks_back(&mut nodes, &mut shape, pace);
         }
         // Leases that outlast every clean-up, so that what stays behind shows.
         let may_outlast = !is_calm && promise == Promise::Position;
@@ -285,6 +207,14 @@ impl Plan {
         }
     }
 
+    /// By how much longer a lease may last on a node whose clock is set back.
+    pub(super) fn set_back(&self) -> Tick {
+        let of = |node: &NodePlan| {
+            node.upheavals.iter().map(|(_, upheaval)| upheaval.sets_back_by()).sum()
+        };
+        self.nodes.iter().map(of).max().unwrap_or(0)
+    }
+
     /// On how many nodes a lock has to stand.
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1 + self.beyond_majority
@@ -302,13 +232,6 @@ impl Plan {
     /// The longest lease that a server gives.
     pub(super) fn lease(&self) -> Duration {
         self.expire.max(self.min_hold.unwrap_or_default())
-    }
-}
-
-impl Outage {
-    /// Does any of it lie between these?
-    pub(super) fn is_within(&self, since: Tick, until: Tick) -> bool {
-        self.from <= until && self.until >= since
     }
 }
 
@@ -337,40 +260,6 @@ impl LinePlan {
     pub(super) fn hears(&self, process: usize, sent: Tick, at: Tick) -> bool {
         let cuts = &self.listeners[process].cuts;
         !cuts.iter().any(|cut| sent < cut.until && cut.from <= at)
-    }
-}
-
-impl NodePlan {
-    fn new(random: &mut Rng, expire: Duration, counts_alone: bool, outages: u16) -> Self {
-        let longest = 2 * millis(expire);
-        let outages = (0..outages).map(|_| {
-            let from = random.u64(..CALM_FROM);
-            let until = from + random.u64(5..longest);
-            let how = [Failure::Down, Failure::Frozen, Failure::Silent][random.usize(..3)];
-            Outage { from, until, how }
-        });
-        let outages = outages.filter(|outage| outage.until < CALM_FROM).collect();
-        let skew = random.u64(..MINUTE);
-        let (origin, stands_still) = (BASE_TIME + skew, counts_alone);
-        let is_ahead = counts_alone && random.u8(..4) == 0;
-        let last_token = if is_ahead { BASE_TOKEN + skew } else { 0 };
-        // The ends of the range are where it is tight.
-        let rate = [-RATE, 0, RATE, random.i64(-RATE..=RATE)][random.usize(..4)];
-        Self { rate, origin, stands_still, last_token, outages, upheavals: Vec::new() }
-    }
-
-    /// It takes a moment until the node is back, so that its clock has moved on.
-    fn upset(&mut self, random: &mut Rng, upheaval: Upheaval) {
-        let at = random.u64(50..CALM_FROM);
-        if upheaval == Upheaval::FailOver {
-            self.upheavals.push((at - random.u64(1..50), Upheaval::Copy));
-        }
-        self.upheavals.push((at, upheaval));
-        self.outages.push(Outage { from: at - 1, until: at + 10, how: Failure::Down });
-    }
-
-    pub(super) fn outage(&self, at: Tick) -> Option<Outage> {
-        self.outages.iter().copied().find(|outage| (outage.from..outage.until).contains(&at))
     }
 }
 
