@@ -62,8 +62,29 @@ pub(crate) enum Upheaval {
     SetBack(Tick),
 }
 
+/// So many nodes, each with this number of outages, and what is promised with them.
+pub(super) fn nodes(
+    random: &mut Rng,
+    count: usize,
+    pace: Duration,
+    (is_calm, outages): (bool, u16),
+) -> (Vec<NodePlan>, Promise) {
+    let mut promise = Promise::Position;
+    let counts_alone = random.bool();
+    let mut nodes: Vec<NodePlan> =
+        (0..count).map(|_| NodePlan::new(random, pace, counts_alone, outages)).collect();
+    let upheaval = [Upheaval::Forget, Upheaval::FailOver][random.usize(..2)];
+    if !is_calm && !counts_alone && random.u8(..4) == 0 {
+        promise = upset(&mut nodes, random, upheaval);
+    }
+    if !is_calm && random.u8(..4) == 0 {
+        lose_counters(&mut nodes[0], random);
+    }
+    (nodes, promise)
+}
+
 /// Nodes lose what they know. Gives what is promised then.
-pub(super) fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval) -> Promise {
+fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval) -> Promise {
     if let [only] = nodes {
         only.upset(random, upheaval);
         return Promise::Fencing;
@@ -79,7 +100,7 @@ pub(super) fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval
 }
 
 /// Within the promise, also where tokens do not follow a clock.
-pub(super) fn lose_counters(node: &mut NodePlan, random: &mut Rng) {
+fn lose_counters(node: &mut NodePlan, random: &mut Rng) {
     let times = (0..random.u8(1..8)).map(|_| random.u64(..CALM_FROM));
     node.upheavals.extend(times.map(|at| (at, Upheaval::LoseCounters)));
 }

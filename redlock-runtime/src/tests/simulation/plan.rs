@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::habits::Habits;
 use super::mixture::Mixture;
-use super::node_plan::{NodePlan, Upheaval, forget_scripts, lose_counters, set_clocks_back, upset};
+use super::node_plan::{NodePlan, forget_scripts, nodes, set_clocks_back};
 use super::notice::Cut;
 use super::process::Schedule;
 use super::weather::Weather;
@@ -147,17 +147,7 @@ impl Plan {
         let mut some = || if is_calm || random.bool() { 0 } else { random.u16(1..=2) };
         let (outages, pauses) = (some(), some());
         weather.latency = random.u64(..4);
-        let mut promise = Promise::Position;
-        let counts_alone = random.bool();
-        let mut nodes: Vec<NodePlan> =
-            (0..count).map(|_| NodePlan::new(random, pace, counts_alone, outages)).collect();
-        let upheaval = [Upheaval::Forget, Upheaval::FailOver][random.usize(..2)];
-        if !is_calm && !counts_alone && random.u8(..4) == 0 {
-            promise = upset(&mut nodes, random, upheaval);
-        }
-        if !is_calm && random.u8(..4) == 0 {
-            lose_counters(&mut nodes[0], random);
-        }
+        let (mut nodes, mut promise) = nodes(random, count, pace, (is_calm, outages));
         let processes = processes(random, aside.as_mut(), pauses, pace);
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
         let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
@@ -167,12 +157,12 @@ impl Plan {
             habits.delete(random, keys);
             promise = Promise::Fencing;
         }
-        if !is_calm && promise == Promise::Position && shape.u8(..4) == 0 {
+        let has_all = !is_calm && promise == Promise::Position;
+        if has_all && shape.u8(..4) == 0 {
             set_clocks_back(&mut nodes, &mut shape, pace);
         }
         // Leases that outlast every clean-up, so that what stays behind shows.
-        let may_outlast = !is_calm && promise == Promise::Position;
-        let outlasts = may_outlast && random.u8(..8) < if count > 1 { 2 } else { 1 };
+        let outlasts = has_all && random.u8(..8) < if count > 1 { 2 } else { 1 };
         let expire = if outlasts { pace * LONG } else { pace };
         if outlasts {
             weather.ease();
