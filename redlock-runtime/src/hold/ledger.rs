@@ -79,3 +79,35 @@ impl Ledger {
         self.ended = Some(Ended { at, how });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPIRE: Duration = Duration::from_secs(10);
+
+    /// A lease of this length that was renewed so often, of a hold with two renewals.
+    fn is_used_up(lease: Duration, renewals: u32) -> bool {
+        let terms = Terms {
+            template: "k",
+            expire: EXPIRE,
+            min_hold: Duration::ZERO,
+            max_renew: Some(2),
+            started: Moment::ZERO,
+            shutdowns_before: None,
+            is_leader: false,
+        };
+        let confirmed = ConfirmedLease { sent: Moment::ZERO, lease };
+        let ledger = Ledger { renewals, ..Ledger::new(confirmed) };
+        let is_used_up = ledger.is_used_up(&terms);
+        assert_eq!(ledger.due(&terms, Moment::ZERO) == Moment::NEVER, is_used_up);
+        is_used_up
+    }
+
+    #[test]
+    fn the_renewals_of_a_lease_are_limited_once_it_was_claimed() {
+        assert_eq!([0, 1, 2, 3].map(|n| is_used_up(EXPIRE, n)), [false, false, true, true]);
+        assert!(is_used_up(2 * EXPIRE, 2));
+        assert!(!is_used_up(EXPIRE / 2, 2));
+    }
+}

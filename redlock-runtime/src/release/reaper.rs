@@ -86,7 +86,12 @@ impl Drop for TellsOver {
 /// thread: their state is in this core's cache.
 pub(super) fn keep(process: ProcessId, sent: UnawaitedRelease, now: Moment) {
     // After too many forks there is no list: the drop of the release gives it to the background.
-    let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
+    if let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) {
+        add(unawaited, sent, now);
+    }
+}
+
+fn add(unawaited: &'static Mutex<Unawaited>, sent: UnawaitedRelease, now: Moment) {
     let mut oldest: [_; POLLED_WITH_EACH] = with_releases(unawaited, |releases| {
         let oldest = std::array::from_fn(|_| releases.pop_front());
         releases.push_back(sent);
@@ -157,13 +162,22 @@ async fn reap(mut guard: ReaperGuard) {
 
 /// Ends the releases that were answered, or are due. `is_full`: it polls all of them.
 fn check_releases(list: &Mutex<Unawaited>, is_full: bool) -> MutexGuard<'_, Unawaited> {
-    // They are polled outside of the mutex: a release that ends may run foreign code.
-    let releases = std::mem::take(&mut list.lock().releases);
     // While a thread waits at its end, all releases of the process are due at once: the runtime of
     // that thread may never run again.
     let is_thread_ending = thread_exit::is_awaited();
     let now = if is_thread_ending { Moment::NEVER } else { Clock::Boot.now() };
-    let mut checks = if is_thread_ending || is_full { usize::MAX } else { MAX_UNANSWERED };
+    let checks = if is_thread_ending || is_full { usize::MAX } else { MAX_UNANSWERED };
+    poll_oldest(list, now, checks)
+}
+
+/// Polls the oldest releases, until so many of them are not answered.
+fn poll_oldest(
+    list: &Mutex<Unawaited>,
+    now: Moment,
+    mut checks: usize,
+) -> MutexGuard<'_, Unawaited> {
+    // They are polled outside of the mutex: a release that ends may run foreign code.
+    let releases = std::mem::take(&mut list.lock().releases);
     let mut is_pending = |release: &mut UnawaitedRelease| {
         let is_pending = checks == 0 || !release.poll_once(now);
         checks -= usize::from(is_pending && checks > 0);
@@ -181,10 +195,16 @@ fn check_releases(list: &Mutex<Unawaited>, is_full: bool) -> MutexGuard<'_, Unaw
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, poll_fn};
     use std::sync::Arc;
-    use std::task::Wake;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Poll, Wake};
+
+    use tokio::task::coop;
+    use tokio::time::timeout;
 
     use super::*;
+    use crate::state::Released;
 
     struct Panics;
 
@@ -211,5 +231,127 @@ mod tests {
         let unawaited: &'static _ = Box::leak(Box::new(Mutex::new(unawaited)));
         reap(ReaperGuard { unawaited, is_done: false }).await;
         assert!(!unawaited.lock().has_reaper);
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn at(seconds: u64) -> Moment {
+        Clock::Boot.now().plus(Duration::from_secs(seconds))
+    }
+
+    /// A release that is answered, or not, before its deadline, and counts its polls.
+    fn release(deadline: Moment, is_answered: bool, polls: &Arc<AtomicUsize>) -> UnawaitedRelease {
+        let polls = Arc::clone(polls);
+        let release = poll_fn(move |_| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            if is_answered { Poll::Ready(Ok(Released::Released)) } else { Poll::Pending }
+        });
+        UnawaitedRelease::new(Box::pin(release), deadline, oneshot::channel().0)
+    }
+
+    /// A list with a reaper that does nothing.
+    fn list(releases: impl IntoIterator<Item = UnawaitedRelease>) -> &'static Mutex<Unawaited> {
+        let releases = releases.into_iter().collect();
+        Box::leak(Box::new(Mutex::new(Unawaited { releases, has_reaper: true })))
+    }
+
+    fn deadlines(list: &Mutex<Unawaited>) -> Vec<Moment> {
+        list.lock().releases.iter().map(|release| release.deadline).collect()
+    }
+
+    #[test]
+    fn a_release_without_an_answer_is_over_at_its_deadline() {
+        let polls = Arc::default();
+        let deadline = at(1000);
+        let mut release = release(deadline, false, &polls);
+        assert!(!release.poll_once(deadline.minus(Duration::from_nanos(1))));
+        assert!(release.poll_once(deadline));
+    }
+
+    /// Otherwise a task that does much would not send its releases.
+    #[tokio::test]
+    async fn a_release_is_sent_though_its_caller_has_used_up_its_budget() {
+        let sending = async {
+            coop::consume_budget().await;
+            Ok(Released::Released)
+        };
+        let (over, _) = oneshot::channel();
+        let mut release = UnawaitedRelease::new(Box::pin(sending), at(1000), over);
+        assert!(
+            poll_fn(|context| {
+                while pin!(coop::consume_budget()).poll(context).is_ready() {}
+                Poll::Ready(release.poll_once(Moment::ZERO))
+            })
+            .await
+        );
+    }
+
+    #[test]
+    fn a_new_release_ends_earlier_ones_and_leaves_the_order_of_the_others() {
+        let [first, second, third, sent] = [1001, 1002, 1003, 1004].map(at);
+        let polls = Arc::default();
+        let pending = |deadline| release(deadline, false, &polls);
+        let waiting = list([release(first, true, &polls), pending(second), pending(third)]);
+        add(waiting, pending(sent), Moment::ZERO);
+        assert_eq!(deadlines(waiting), [second, third, sent]);
+        assert_eq!(polls.swap(0, Ordering::Relaxed), 2);
+        // As a connection answers in order, the next one is not asked.
+        let last = at(1005);
+        add(waiting, pending(last), Moment::ZERO);
+        assert_eq!(deadlines(waiting), [second, third, sent, last]);
+        assert_eq!(polls.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_check_ends_after_some_that_are_not_answered() {
+        let polls = Arc::default();
+        let answered = || release(at(1000), true, &polls);
+        let pending = (0..40).map(|n| release(at(1000 + n), false, &polls));
+        let releases = [answered()].into_iter().chain(pending).chain([answered()]);
+        let waiting = list(releases);
+        assert_eq!(poll_oldest(waiting, Moment::ZERO, 32).releases.len(), 41);
+        assert_eq!(polls.swap(0, Ordering::Relaxed), 1 + 32);
+        assert_eq!(poll_oldest(waiting, Moment::ZERO, usize::MAX).releases.len(), 40);
+        assert_eq!(polls.load(Ordering::Relaxed), 41);
+        assert!(deadlines(waiting).is_sorted(), "they stay in their order");
+    }
+
+    /// It may come from code that runs at the end of another one.
+    #[test]
+    fn a_release_that_is_added_while_others_are_checked_comes_after_them() {
+        let waiting = list([]);
+        let [first, second] = [1001, 1002].map(at);
+        let adding = poll_fn(move |_| {
+            add(waiting, release(second, false, &Arc::default()), Moment::ZERO);
+            Poll::Pending
+        });
+        let adding = UnawaitedRelease::new(Box::pin(adding), first, oneshot::channel().0);
+        waiting.lock().releases.push_back(adding);
+        drop(poll_oldest(waiting, Moment::ZERO, usize::MAX));
+        assert_eq!(deadlines(waiting), [first, second]);
+    }
+
+    /// Those of a slow connection stand before it.
+    #[tokio::test]
+    async fn an_answered_release_ends_behind_many_without_an_answer() {
+        let polls = Arc::default();
+        let (over, is_over) = oneshot::channel();
+        let answered = async { Ok(Released::Released) };
+        let answered = UnawaitedRelease::new(Box::pin(answered), at(1000), over);
+        let pending = (0..2 * MAX_UNANSWERED).map(|_| release(at(1000), false, &polls));
+        let unawaited = list(pending.chain([answered]));
+        let reaper = tokio::spawn(reap(ReaperGuard { unawaited, is_done: false }));
+        assert!(timeout(LONG, is_over).await.expect("it is found").is_err());
+        reaper.abort();
+    }
+
+    #[test]
+    fn a_reaper_that_dies_leaves_its_place_to_the_next_one() {
+        let unawaited = list([]);
+        drop(reap(ReaperGuard { unawaited, is_done: false }));
+        assert!(!unawaited.lock().has_reaper);
+        let never = UnawaitedRelease::new(Box::pin(pending()), at(0), oneshot::channel().0);
+        add(unawaited, never, Moment::ZERO);
+        assert!(unawaited.lock().has_reaper);
     }
 }

@@ -61,6 +61,7 @@ async fn a_server_under_two_addresses_is_one_also_after_its_promotion() {
     let members: Vec<_> = nodes.iter().enumerate().map(member).collect();
     let duplicates = members.iter().map(|member| member.twin(&members).is_some());
     assert_eq!(duplicates.collect::<Vec<_>>(), [false, true, false]);
+    assert!(members[2].shares("R/later", &members) && !members[2].shares("R2", &members));
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,6 +51,9 @@ pub(crate) struct NodeState {
     pub(crate) unanswered: Option<HashSet<Owner>>,
     #[cfg(test)]
     pub(crate) batches: Vec<(tokio::time::Instant, usize)>,
+    /// The list of founders that was offered last.
+    #[cfg(test)]
+    pub(crate) offered: Option<FoundersOffer>,
 }
 
 #[cfg(test)]
@@ -229,6 +232,10 @@ impl QuorumMember for FaultyNode {
         let fate = self.state().script.standing(Command::Any);
         let run = async move {
             let mut state = self.state();
+            #[cfg(test)]
+            {
+                state.offered = offer.clone().or(state.offered.take());
+            }
             if let Some(FoundersOffer { founders, replaces, .. }) = offer {
                 state.founders = state.founders.take().filter(|_| !replaces).or(Some(founders));
             }

@@ -244,3 +244,94 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::FaultyNode;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn memory_since(run_id: &str, seconds: u64, cause: Cause) -> MemorySince {
+        MemorySince::new(run_id.into(), at(seconds), cause)
+    }
+
+    /// A node, and the member that leads to it, of which the client knows this.
+    fn met(known: MemorySince) -> (Arc<FaultyNode>, Arc<Member>) {
+        let node = FaultyNode::new("n");
+        node.state().memory_since = Some(known);
+        (Arc::clone(&node), Member::new(0, node))
+    }
+
+    fn since(member: &Member) -> Moment {
+        member.memory_since().unwrap().since
+    }
+
+    #[test]
+    fn the_earliest_date_of_the_process_that_was_met_counts() {
+        let (_node, member) = met(memory_since("a", 100, Cause::Started));
+        for (run_id, date, expected) in [
+            ("b", 10, 100),
+            // It is later than what the client has seen itself.
+            ("a", 110, 100),
+            ("a", 50, 50),
+            ("a", 70, 50),
+        ] {
+            member.note_met(run_id.into(), at(date));
+            assert_eq!(since(&member), at(expected), "{run_id} {date}");
+        }
+    }
+
+    /// The process may have answered elsewhere meanwhile, or its clock has jumped since then.
+    #[test]
+    fn a_client_that_has_seen_more_than_one_process_or_a_jump_believes_no_dates() {
+        for cause in [Cause::Restarted, Cause::Replaced, Cause::ClockJumped(60_000)] {
+            let (_node, member) = met(memory_since("a", 100, cause));
+            member.note_met("a".into(), at(50));
+            assert_eq!(since(&member), at(100), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_first_comparison_has_shown_stays_until_the_process_ends() {
+        let (node, member) = met(memory_since("a", 100, Cause::Started));
+        let differs = memory_since("a", 100, Cause::Started);
+        assert!(member.compared(Some(differs.doubted(at(120), Cause::ClockDiffers(60_000)))));
+        assert!(!member.compared(None), "another caller was faster");
+        assert_eq!(since(&member), at(120));
+        node.state().memory_since = Some(memory_since("b", 200, Cause::Restarted));
+        assert_eq!(since(&member), at(200));
+    }
+
+    #[test]
+    fn a_gap_is_news_once() {
+        let (_node, member) = met(memory_since("a", 100, Cause::Started));
+        let is_news = |seconds| member.is_news(&memory_since("a", seconds, Cause::Restarted));
+        assert_eq!([100, 100, 200, 200].map(is_news), [true, false, true, false]);
+    }
+
+    #[test]
+    fn a_list_stands_until_it_is_due_or_says_too_much() {
+        let (_node, member) = met(memory_since("a", 100, Cause::Started));
+        let takes = |run_id: &str, since, now, hours: u64| {
+            let (pause, longest) = (Duration::from_secs(100), Duration::from_secs(hours * 3600));
+            member.takes_founders(&run_id.into(), Some(at(since)), at(now), pause, longest)
+        };
+        assert!(takes("a", 5, 200, 0));
+        assert!(!takes("a", 5, 202, 0) && !takes("a", 4, 202, 0));
+        // The process was doubted; but not twice within a second.
+        assert!(takes("a", 6, 202, 0) && !takes("a", 7, 202, 0) && takes("a", 7, 203, 0));
+        // It is due.
+        assert!(!takes("a", 7, 302, 0) && takes("a", 7, 303, 0));
+        assert!(takes("b", 7, 304, 0), "another process");
+        // It would end before a lease.
+        assert!(!takes("b", 7, 305, 24) && takes("b", 7, 306, 25) && !takes("b", 7, 307, 50));
+        // It was not written, and is not due later for that.
+        member.lacks_founders(at(310));
+        assert!(!takes("b", 7, 309, 0) && takes("b", 7, 310, 0));
+        member.lacks_founders(at(900));
+        assert!(!takes("b", 7, 409, 0) && takes("b", 7, 410, 0));
+    }
+}

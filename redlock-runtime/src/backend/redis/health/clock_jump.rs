@@ -96,11 +96,14 @@ mod tests {
 
     #[test]
     fn clocks_that_keep_pace_do_not_jump() {
-        let mut watch = ClockJumps::default();
-        for second in 0..1_000 {
-            // Half a percent fast.
-            let at = second * SECOND;
-            assert_eq!(watch.observe(sample(at, 7 * SECOND + at + at / 200)), None, "{second}");
+        // Half a percent fast, or slow.
+        for rate in [200, -200] {
+            let mut watch = ClockJumps::default();
+            for second in 0..1_000 {
+                let at = second * SECOND;
+                let seen = watch.observe(sample(at, 7 * SECOND + at + at / rate));
+                assert_eq!(seen, None, "{rate}: {second}");
+            }
         }
     }
 
@@ -164,6 +167,32 @@ mod tests {
         assert_eq!(watch.observe(slow), None);
         // But the known bounds stay as narrow as they were.
         assert!(watch.observe(sample(7 * SECOND, 508 * SECOND)).is_some());
+    }
+
+    /// Each answer allows for the drift since the one before it only.
+    #[test]
+    fn a_small_jump_is_seen_after_many_answers_in_both_directions() {
+        for jump in [100 * MILLI, -100 * MILLI] {
+            let mut watch = ClockJumps::default();
+            for second in 0..100 {
+                assert_eq!(watch.observe(sample(second * SECOND, (500 + second) * SECOND)), None);
+            }
+            // A slow answer, and one that was overtaken as well, say nothing new.
+            let slow = Sample { sent: Moment::ZERO, ..sample(99 * SECOND, 599 * SECOND) };
+            let overtaken = Sample { sent: Moment::ZERO, ..sample(2 * SECOND, 500 * SECOND) };
+            for late in [slow, overtaken] {
+                assert_eq!(watch.observe(late), None);
+            }
+            let seen = watch.observe(sample(100 * SECOND, 600 * SECOND + jump));
+            assert!(seen.is_some(), "{jump}");
+        }
+    }
+
+    #[test]
+    fn clocks_may_drift_by_one_percent_for_a_minute_and_by_a_thousandth_from_then_on() {
+        for (secs, millis) in [(0, 2), (30, 302), (60, 602), (120, 662), (86_400, 86_942)] {
+            assert_eq!(drift(Duration::from_secs(secs)), millis * MILLI, "{secs}");
+        }
     }
 
     #[test]

@@ -219,6 +219,8 @@ impl ClusterHealth {
 mod tests {
     use std::sync::atomic::{AtomicU16, Ordering};
 
+    use std::time::SystemTime;
+
     use super::super::cluster::RedisCluster;
     use super::super::fake_server::fake_server;
     use super::*;
@@ -304,6 +306,75 @@ mod tests {
         drop(outage.failed(Failure::new(error, false, false), CLOCK.now()));
         cluster.health.check_health(Duration::from_secs(60)).await;
         assert!(!outage.is_silent());
+    }
+
+    fn error(kind: NodeErrorKind) -> NodeError {
+        NodeError::new("cluster n", kind, "told")
+    }
+
+    /// A check has found these errors. Returns whether the cluster is silent then, after an outage
+    /// that began with this failure.
+    fn is_silent(began: Option<NodeErrorKind>, found: &[NodeErrorKind]) -> bool {
+        let urls = ["redis://h".to_owned()];
+        let cluster = RedisCluster::open(&urls, None, NodeOptions::default()).unwrap();
+        let health = &cluster.health;
+        if let Some(kind) = began {
+            let failed = NodeError::new("cluster n", kind, "CLUSTERDOWN");
+            drop(health.core().health.failed(Failure::new(failed, false, false), CLOCK.now()));
+        }
+        let node = |kind: &NodeErrorKind| {
+            NodeHealth::new("n", Duration::ZERO, Err(error(*kind)), SystemTime::now())
+        };
+        health.note(&Health::new(found.iter().map(node).collect(), 1), Moment::NEVER);
+        health.core().health.is_silent()
+    }
+
+    #[tokio::test]
+    async fn what_a_check_finds_begins_an_outage_or_keeps_one_from_ending() {
+        use NodeErrorKind::{
+            Authentication, Cluster, NoPermission, NoReply, Unreachable, WrongType,
+        };
+        for (began, found, expected) in [
+            (None, &[NoReply][..], true),
+            (None, &[Authentication], false),
+            (None, &[Authentication, Unreachable], true),
+            (Some(Unreachable), &[], false),
+            (Some(Unreachable), &[Authentication], true),
+            // The user may not make the check, or another program has a key of this name.
+            (Some(Unreachable), &[NoPermission, WrongType], false),
+            // Nobody missed these slots, or somebody did.
+            (Some(Unreachable), &[Cluster], false),
+            (Some(Cluster), &[Cluster], true),
+        ] {
+            assert_eq!(is_silent(began, found), expected, "{began:?} {found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_master_whose_slot_is_moved_is_well() {
+        let get = Arc::new(Mutex::new("$-1"));
+        let cluster = cluster(16383, Arc::clone(&get)).await;
+        for (answer, is_well) in [
+            ("-MOVED 7 h:1", true),
+            ("-ASK 7 h:1", true),
+            ("-TRYAGAIN soon", true),
+            ("-CLUSTERDOWN", false),
+        ] {
+            *get.lock() = answer;
+            let health = cluster.health.check_health(Duration::from_secs(60)).await;
+            assert_eq!((health.nodes().len(), health.is_available()), (1, is_well), "{answer}");
+        }
+    }
+
+    /// A gap in the slots does not explain why a server cannot be reached, nor does an address that
+    /// is missing explain any other fault.
+    #[tokio::test]
+    async fn a_fault_with_another_cause_stays_as_it_is() {
+        let cluster = cluster(16382, Arc::new(Mutex::new("$-1"))).await;
+        let unreachable = Fault::known(vec![error(NodeErrorKind::Unreachable)]);
+        let end = Instant::now() + Duration::from_secs(60);
+        let explained = cluster.health.explained(unreachable.clone(), end).await;
+        assert_eq!(explained.nodes_text(), unreachable.nodes_text());
     }
 
     #[test]

@@ -341,32 +341,4 @@ pub(super) fn host(address: &ConnectionAddr) -> &str {
 }
 
 #[cfg(all(test, feature = "_operator"))]
-mod tests {
-    use super::*;
-    use crate::backend::redis::connection::{address, bulk, value};
-
-    #[test]
-    fn the_masters_that_a_server_names_are_connected_to_as_it_is() {
-        let of = |url: &str, hosts: &[String]| {
-            let masters = (0..).zip(hosts).map(|(slot, host)| {
-                let master = format!("*3\r\n{host}\r\n:7001\r\n{}", bulk("id"));
-                format!("*3\r\n:{slot}\r\n:{slot}\r\n{master}")
-            });
-            let masters: Vec<String> = masters.collect();
-            let slots = value(&format!("*{}\r\n{}", masters.len(), masters.join("\r\n"))).unwrap();
-            let named = named(&slots, "", &address::parse(url, None).unwrap());
-            named.map(|masters| masters.iter().map(address::name).collect::<Vec<_>>())
-        };
-        let secure = of("rediss://u:p@a:1", &[bulk("::1"), bulk("b"), bulk("::1")]).unwrap();
-        assert_eq!(secure, ["rediss://[::1]:7001", "rediss://b:7001"]);
-        for own in ["", "0.0.0.0", "::"] {
-            assert_eq!(of("redis://a:1", &[bulk(own)]).unwrap(), ["redis://a:7001"], "{own}");
-        }
-        // Each of them may be another one.
-        let unnamed = of("redis://a:1", &[bulk("b"), bulk("?"), bulk("?")]).unwrap_err();
-        let told = unnamed.to_string();
-        assert!(told.contains("slots 1 to 1 does not tell its address"), "{told}");
-        assert!(told.contains("`CLUSTER NODES`") && !told.contains("`--cluster`"), "{told}");
-        assert!(of("redis://a:1", &[]).is_err());
-    }
-}
+mod tests;

@@ -1,4 +1,5 @@
 mod left;
+mod times;
 
 use super::*;
 use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, diagnose};
