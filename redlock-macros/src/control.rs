@@ -107,6 +107,10 @@ mod tests {
             ("if a { 1 } else { g()? }", "`?`"),
             ("loop { break f()?; }", "`?`"),
             ("{ for x in f()? {} 1 }", "`?`"),
+            ("{ for x in n { f(x)?; } 1 }", "`?`"),
+            ("{ while n { return 1; } 1 }", "`return`"),
+            ("{ x = f()?; 1 }", "`?`"),
+            ("{ *f()? = 1; 1 }", "`?`"),
             ("{ while let Some(x) = f().await {} 1 }", "`.await`"),
             ("format!(\"{}\", f()?)", "`?`"),
             ("format!(\"{x}\", x = f()?)", "`?`"),
@@ -155,6 +159,7 @@ mod tests {
             ("a::ensure! { n > 0 }", true),
             ("{ f(&[vec![1]]); 1 }", true),
             ("a != (b)", false),
+            ("a + (b)", false),
             ("f(!a)", false),
         ] {
             assert_eq!(code.parse().map(calls_macro).ok(), Some(calls), "{code}");

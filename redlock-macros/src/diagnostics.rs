@@ -96,6 +96,7 @@ mod tests {
     #[test]
     fn a_swap_counts_once() {
         assert_eq!(distance("kye", "key"), 1);
+        assert_eq!(distance("eky", "key"), 1);
         assert_eq!(distance("key", "key"), 0);
         assert_eq!(distance("", "key"), 3);
     }
@@ -105,6 +106,7 @@ mod tests {
         let known = ["key", "expire", "max_renew"];
         assert_eq!(closest("expires", known), Some("expire"));
         assert_eq!(closest("maxrenew", known), Some("max_renew"));
+        assert_eq!(closest("renew", ["renewal"]), Some("renewal"));
         assert_eq!(closest("fencing", known), None);
     }
 

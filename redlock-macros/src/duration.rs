@@ -130,6 +130,8 @@ mod tests {
             ("1,5s", "`1,5s` has a fraction"),
             ("0.5s", "write it in a smaller unit, \"500ms\""),
             ("1.5h", "\"90m\""),
+            ("1.5m", "\"90s\""),
+            ("1.5d", "\"36h\""),
             ("0.0001s", "as in \"1500ms\""),
             ("10S", "write \"10s\""),
             ("10mins", "write \"10m\""),

@@ -177,8 +177,10 @@ fn skip_bounds(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoI
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proc_macro2::Delimiter;
     use quote::quote;
+
+    use super::*;
 
     #[test]
     fn impl_trait_becomes_an_underscore() {
@@ -197,12 +199,21 @@ mod tests {
 
     #[test]
     fn the_output_is_found_where_it_is_written() {
+        // As the `$t:ty` of a macro.
+        let group = |ty| hygiene::grouped(Delimiter::None, ty, Span::call_site());
+        let (alias, future) =
+            (group(quote!(BoxFuture<'a, A>)), group(quote!(impl Future<Output = A>)));
         for (sig, expected) in [
             (quote!(fn f() -> Pin<Box<dyn Future<Output = Result<A, B>> + Send + 'a>>), "Result"),
             (quote!(fn f() -> impl Future<Output = Result<impl A, B>> + 'a), "Result < _ , B >"),
             (quote!(fn f() -> BoxFuture<'a, A>), "< BoxFuture < 'a , A > as :: core :: future"),
             (quote!(fn f() -> Self::Future), "< Self :: Future as :: core :: future"),
             (quote!(fn f() -> BoxFuture<'a, Result<impl A, B>>), "_"),
+            (quote!(fn f() -> (BoxFuture<'a, A>)), "< (BoxFuture < 'a , A >) as :: core :: future"),
+            (quote!(fn f() -> #alias), "< BoxFuture < 'a , A > as :: core :: future"),
+            (quote!(fn f() -> (impl Future<Output = A>)), "A"),
+            (quote!(fn f() -> #future), "A"),
+            (quote!(fn f() -> impl Job<Error = E> + Future<Output = A>), "A"),
             (quote!(fn f() -> Pin<Box<dyn BoxedTask>>), "_"),
             (quote!(fn f() -> impl Task), "_"),
             (quote!(fn f()), "()"),

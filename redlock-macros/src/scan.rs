@@ -101,6 +101,8 @@ mod tests {
             ("'é'>", "'é'", None),
             ("f::<'a>()>", "f::<'a>()", None),
             ("m[\"a:b\"]:x>", "m[\"a:b\"]", Some("x")),
+            ("S { a: b }.c:05>", "S { a: b }.c", Some("05")),
+            ("id:a:b>", "id", Some("a:b")),
         ] {
             assert_eq!(cut(text), Some((source, format)), "{text}");
         }

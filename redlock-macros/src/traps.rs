@@ -29,16 +29,14 @@ fn behind_sign(template: &Template, unread: &[Ident]) -> Option<Error> {
             before = Some(VALUE);
             return None;
         };
-        let found = text.match_indices([':', '$', '#']).find_map(|(at, sign)| {
+        text.match_indices([':', '$', '#']).find_map(|(at, sign)| {
             let before = text[..at].chars().next_back().or(before);
             let ends_word = |c| is_word(c) || c == '}' && has_value;
             let joins = |c| ends_word(c) && sign != "$" || [':', '$', '#'].contains(&c);
             let word = first_word(&text[at + sign.len()..]);
             let names_one = || unread.iter().any(|name| name.unraw() == word);
             (!before.is_some_and(joins) && names_one()).then_some((sign, word))
-        });
-        before = text.chars().next_back();
-        found
+        })
     });
     let (sign, word) = found?;
     let message = format!(
@@ -65,7 +63,7 @@ fn in_brackets(template: &Template, unread: &[Ident]) -> Option<Error> {
             match named(text, open, close, unread) {
                 Some(inner) => Some((close, inner.to_owned(), [opened, inner, closed].concat())),
                 None if !is_alone => None,
-                None => unclosed(text, open, close, unread)
+                None => unclosed(text, open, unread)
                     .map(|inner| (close, inner.to_owned(), [opened, inner].concat())),
             }
         })
@@ -170,11 +168,11 @@ fn is_text(expr: &Expr) -> bool {
     }
 }
 
-/// The first of `names` that follows an unclosed bracket.
-fn unclosed<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<&'a str> {
+/// The first of `names` that follows the last bracket. `named` has found it if that is closed.
+fn unclosed<'a>(text: &'a str, open: char, names: &[Ident]) -> Option<&'a str> {
     let inner = &text[text.rfind(open)? + open.len_utf8()..];
     let word = first_word(inner);
-    (!inner.contains(close) && names.iter().any(|name| name.unraw() == word)).then_some(word)
+    names.iter().any(|name| name.unraw() == word).then_some(word)
 }
 
 /// The word that `text` begins with; it may be empty.
@@ -239,6 +237,7 @@ mod tests {
             r#"if id > 3 { format!("<id>") } else { format!("few-{id}") }"#,
             r#"{ let even = id % 2 == 0; &if even { "<id>" } else { "odd" } }"#,
             r#"if id > 3 { ["a-<id>", "b"] } else { ["a", "b"] }"#,
+            r#"if id > 3 { unsafe { "a-<id>" } } else { "b" }"#,
             "stringify!(stock-<id>)",
             r#"concat!("a-", std::stringify!(<id>))"#,
         ] {
@@ -251,6 +250,7 @@ mod tests {
             r#"{ let text = render(id); text.replace("<id>", "x") }"#,
             r#"{ let n = id % 4; format!("<id>-{n}") }"#,
             r#"if id < 3 { stringify!(few) } else { "many" }"#,
+            r#"if id < 3 { render!("<id>", id) } else { render!("n-<id>", id) }"#,
         ] {
             assert!(!trap(expr), "{expr}");
         }
@@ -268,10 +268,13 @@ mod tests {
             let message = trap(template).unwrap_or_default();
             assert!(message.starts_with(shown), "{template}: {message}");
         }
-        assert_eq!(trap("x{ééé}"), None);
+        for template in ["x{ééé}", "x{idé}", "x{idé"] {
+            assert_eq!(trap(template), None, "{template}");
+        }
         let message = trap("<n>-<<id>>").unwrap_or_default();
         assert!(message.starts_with("`<<id>>`"), "{message}");
-        for template in ["{id}-<id>", "{id}-<n>", "{stock}-<n>", "{<n>}<n>", "{id<n>}"] {
+        for template in ["{id}-<id>", "<<id-<n>", "{id}-<n>", "{stock}-<n>", "{<n>}<n>", "{id<n>}"]
+        {
             assert_eq!(trap(template), None, "{template}");
         }
     }

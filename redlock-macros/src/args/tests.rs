@@ -36,8 +36,10 @@ fn all_options_are_read() {
 /// A call that waits without an end never skips.
 #[test]
 fn a_wait_without_an_end_skips_nothing() {
-    let (args, errors) = parsed(quote!(key = "k", wait = "forever"));
-    assert!(errors.is_empty() && matches!(args.wait, Some(Time::Forever)));
+    for forever in ["forever", " forever "] {
+        let (args, errors) = parsed(quote!(key = "k", wait = #forever));
+        assert!(errors.is_empty() && matches!(args.wait, Some(Time::Forever)));
+    }
     for skips in [
         quote!(key = "k", wait = "forever", on_busy = "skip"),
         quote!(key = "k", on_busy = "skip", wait = "forever"),
@@ -173,6 +175,18 @@ fn a_missing_key_is_said_once() {
     assert_eq!(missing(quote!(kye = "k")), 0);
     assert_eq!(missing(quote!("k")), 0);
     assert_eq!(missing(quote!(key)), 0);
+    assert_eq!(problems(quote!(wiat = "1s", wait = "2s")).len(), 1);
+}
+
+#[test]
+fn an_equals_sign_stands_between_name_and_value() {
+    for (tokens, part) in [
+        (quote!(wait, key = "k"), "`wait` needs a value: `wait = ..`"),
+        (quote!(key = "k", wait == "5s"), "expected `=`, as in `wait = ..`"),
+    ] {
+        let (_, errors) = parsed(tokens);
+        assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+    }
 }
 
 #[test]
@@ -197,6 +211,7 @@ fn min_hold_has_bounds() {
         ("366d", "at most 365 days"),
         ("forever", "cannot be \"forever\""),
         ("none", "`none` is not a duration: write for how long"),
+        ("Never", "`Never` is not a duration: write for how long"),
     ] {
         let errors = problems(quote!(min_hold = #text));
         assert!(errors.len() == 1 && errors[0].contains(part), "{text}: {errors:?}");
@@ -247,6 +262,7 @@ fn a_lock_has_one_kind() {
         }
     }
     assert!(parsed(quote!(keys = ["a"], min_hold = "0s")).1.is_empty());
+    assert!(parsed(quote!(keys = ["a"], mode = "write")).1.is_empty());
     for tokens in [
         quote!(mode = "read", min_hold = "0s"),
         quote!(mode = "write", min_hold = "5s"),
@@ -263,6 +279,7 @@ fn a_format_argument_is_one_that_the_braces_name_or_leave_open() {
         (quote!(key = "{timeouts}-<id>", timeout = "5s"), "did you mean `wait`?"),
         (quote!(key = "{stock}-<id>", timeout), "did you mean `wait`?"),
         (quote!(key = "{<id>}", colour), "unknown option `colour`"),
+        (quote!(key = "{0}-<id>", timeout = "5s"), "did you mean `wait`?"),
         (quote!(key = "{n}-<id>", n = id), "write `<id>` in it"),
         (quote!(key = "k-{n:05}", n = id), "write `<id>` in it"),
         (quote!(key = "k-{id}", id), "write `<id>` in it"),
@@ -273,6 +290,13 @@ fn a_format_argument_is_one_that_the_braces_name_or_leave_open() {
         let (_, errors) = parsed(tokens);
         assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
     }
+}
+
+/// An option keeps its meaning, whatever the braces of the key name.
+#[test]
+fn an_option_is_no_format_argument() {
+    let (args, errors) = parsed(quote!(key = "{wait}-<id>", wait = "5s"));
+    assert!(errors.is_empty() && args.wait.is_some(), "{errors:?}");
 }
 
 /// What is proposed is not refused next.
@@ -345,6 +369,7 @@ fn strings_have_no_suffix_and_lists_no_number() {
         ("key = \"k\", wait = \"5s\"s", "no suffix such as `s`"),
         ("keys = [\"k\"; 3]", "again and again"),
         ("keys = &[id; 3]", "again and again"),
+        ("keys = ([id; 3])", "again and again"),
     ] {
         let (_, errors) = parsed(tokens.parse().unwrap_or_default());
         assert!(errors.len() == 1 && errors[0].contains(part), "{tokens}: {errors:?}");

@@ -189,6 +189,7 @@ fn each_kind_of_key_is_rendered() {
         (quote!(keys = ["k", n(id)]), "{let__key0=::redlock::__private::literal_key(\"k\");"),
         (quote!(keys = ["k", n(id)]), "let__key1=::redlock::__private::Key::listed(&(n(id)));"),
         (quote!(keys = ["k", n(id)]), "::redlock::__private::several([__key0,__key1])};"),
+        (quote!(keys = ["k", n(id)]), "Spec::new(\"k,n(id)\")"),
         (quote!(key = "a<id>b<id>"), ".text(\"b\");let__chain=__chain.value(\"id\","),
         (quote!(key = "a<id>b<id>c"), ".text(\"c\");__chain.finish()};"),
     ] {
@@ -232,7 +233,9 @@ fn hoisted_keys_come_after_the_patterns() {
         rest = rest.split_once(part).unwrap_or_default().1;
     }
     assert!(rest.contains("asyncmove{let__ret:R={body};__ret}"), "{found}");
-    for option in [quote!(max_renew = a), quote!(permits = a), quote!(min_hold = a)] {
+    for option in ["max_renew", "permits", "min_hold", "expire", "wait", "client"] {
+        let option = quote::format_ident!("{option}");
+        let option = quote!(#option = a);
         let found = flat(lock(quote!(key = "k", #option), item.clone()));
         assert!(found.contains("let(a,b)=__arg1;let__key="), "{found}");
     }
@@ -324,6 +327,8 @@ fn what_a_call_may_change_is_not_lent() {
         quote!("<a.0[1].next()>-<b>"),
         quote!("<next(&mut a)>-<b>"),
         quote!("<&mut a>-<b>"),
+        quote!("<b[a.next()]>"),
+        quote!("<a.next()[0]>-<b>"),
         quote!(format!("{b}-{}", a.next())),
         quote!(format!("{b}-{}", &mut a)),
     ] {
@@ -335,4 +340,54 @@ fn what_a_call_may_change_is_not_lent() {
     let found = flat(lock(quote!(key = "<a.0[1]>-<&a>-<b.len()>"), item));
     assert!(found.contains("asyncfnf(a:A,b:B)"), "{found}");
     assert!(found.contains("let(__key,muta,b)="), "{found}");
+}
+
+/// What may use an argument up, or is not known to only look at it.
+#[test]
+fn other_keys_borrow_nothing_for_sure() {
+    let item = quote!(
+        async fn f(a: A) -> R {
+            a
+        }
+    );
+    for (key, is_lent) in
+        [(quote!(a), true), (quote!(format!("{a}")), true), (quote!(m!(a)), false)]
+    {
+        let found = flat(lock(quote!(key = #key), item.clone()));
+        assert_eq!(found.contains("lend("), is_lent, "{found}");
+    }
+}
+
+/// Which of the two there is, is known after the expansion.
+#[test]
+fn a_parameter_may_depend_on_a_setting() {
+    let item = quote!(
+        async fn f(#[cfg_attr(a, cfg(b))] id: u64, #[cfg(c)] id: u64) -> R {
+            id
+        }
+    );
+    let found = flat(lock(quote!(key = "<id>"), item));
+    for taken in ["#[cfg_attr(a,cfg(b))]::redlock", "#[cfg(c)]::redlock"] {
+        let taken = format!("{taken}::__private::take_variable!(id);");
+        assert!(found.contains(&taken), "{found}");
+    }
+    assert!(!found.contains("compile_error"), "{found}");
+}
+
+/// The `let`s in what async-recursion has boxed are the user's.
+#[test]
+fn the_lets_of_a_recursion_stay_under_the_lock() {
+    let item = quote!(
+        fn f<'async_recursion>(
+            order: Order,
+        ) -> Pin<Box<dyn Future<Output = R> + 'async_recursion>> {
+            Box::pin(async move {
+                let Order { id } = order;
+                body
+            })
+        }
+    );
+    let found = flat(lock(quote!(key = "<order.id>"), item));
+    assert!(found.contains("letOrder{id}=order;body})"), "{found}");
+    assert!(!found.contains("letOrder{id}=order;let__key"), "{found}");
 }

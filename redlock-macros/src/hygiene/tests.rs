@@ -16,6 +16,7 @@ fn only_values_are_read() {
     assert_eq!(names(quote!(a::b)), [""; 0]);
     assert_eq!(names(quote!(format!("{a}"))), [""; 0]);
     assert_eq!(names(quote!(text[a..b])), ["text", "a", "b"]);
+    assert_eq!(names(quote!((a.f)([b; n]))), ["a", "b", "n"]);
 }
 
 #[test]
@@ -93,7 +94,30 @@ fn a_name_has_two_spellings() {
 #[test]
 fn a_keyword_is_no_name() {
     let raw = format_ident!("r#match");
-    assert!(!is_same(&raw, &Ident::new("match", Span::call_site())));
+    let keyword = Ident::new("match", Span::call_site());
+    assert!(!is_same(&raw, &keyword) && !is_same(&keyword, &raw));
     let source = quote!(match r#match {});
     assert_eq!(adopt(source.clone(), &[raw], None).to_string(), source.to_string());
+}
+
+#[test]
+fn a_format_string_names_whole_words() {
+    for (text, expected) in [
+        ("{id}", true),
+        ("{id:05}", true),
+        ("{:id$}", true),
+        ("{idx}", false),
+        ("{my_id}", false),
+        ("{n} id", false),
+    ] {
+        assert_eq!(captures(text, "id"), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_blank_is_found_in_arguments() {
+    for (source, expected) in [(quote!(_), true), (quote!(f(&_)), true), (quote!(f(_a)), false)] {
+        let expr = syn::parse2(source.clone());
+        assert_eq!(expr.is_ok_and(|expr| reads_blank(&expr)), expected, "{source}");
+    }
 }

@@ -148,10 +148,17 @@ fn code_of_the_user_stays_under_the_lock() {
         quote!(let id = { write().await; order }; id),
         quote!(let id = { let order = order + 1; order }; id),
         quote!(let id = { let order = { return 0; }; order }; id),
+        quote!(let id = { let order = order else { return 0; }; order }; id),
+        quote!(let id = { let ref order = order; order }; id),
+        quote!(let Some(id) = order else { return 0; }; id),
+        quote!(let id: Order = order; id),
+        quote!(let id = OTHER; id),
         quote!(if order.is_empty() { return 0; } let id = order; id),
     ] {
         assert_eq!(hoisted(block.clone(), None), 0, "{block}");
     }
     let second = quote!(if order.is_empty() { return 0; } write().await; let id = order; id);
     assert_eq!(hoisted(second, Some(Boxing::AsyncTrait)), 0);
+    let behind = quote!(let id = order; if id.is_empty() { return 0; } let n = order; n);
+    assert_eq!(hoisted(behind, Some(Boxing::AsyncTrait)), 1);
 }

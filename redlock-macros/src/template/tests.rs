@@ -74,6 +74,8 @@ fn text_is_checked_as_a_whole() {
     assert!(parsed(&"a".repeat(1024)).1.is_empty());
     assert!(parsed(":fence-<id>").1.is_empty());
     assert!(parsed("a:fence<id>").1.is_empty());
+    // Only a key with a hash tag can be a helper key.
+    assert!(parsed("a:queue").1.is_empty());
 }
 
 /// The runtime refuses every key with a hash tag that ends like a helper key.
@@ -96,7 +98,7 @@ fn formats_follow_the_grammar() {
     for good in ["?", "x?", "05", "5", "#x", "#010b", "+", "-5", ".3", "8.3", "x", "E"] {
         assert_eq!(format_problem(good), None, "{good}");
     }
-    for bad in ["", "y", "5$", "width$", ".", ".*", "{}", "x x", "p", "??", " 5"] {
+    for bad in ["", "y", "5$", "width$", ".", ".x", ".*", "{}", "x x", "p", "??", " 5"] {
         assert_eq!(format_problem(bad), Some(BAD_FORMAT), "{bad}");
     }
     for pretty in ["#?", "#x?", "#05?"] {
@@ -110,6 +112,13 @@ fn formats_follow_the_grammar() {
 #[test]
 fn every_mistake_of_a_template_is_reported() {
     assert_eq!(parsed("<>-<a.await>-<b:y>-<c>").1.len(), 3);
+}
+
+/// A terminal would obey it.
+#[test]
+fn a_control_character_is_not_drawn() {
+    let (_, errors) = parsed("\u{1b}[2J<>");
+    assert!(errors.len() == 2 && !errors.concat().contains('\u{1b}'), "{errors:?}");
 }
 
 /// A placeholder reads a value; the rest of the language stays outside.
