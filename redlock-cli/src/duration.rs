@@ -86,6 +86,7 @@ mod tests {
             ("1h", 3_600_000),
             ("1d", 86_400_000),
             ("0.5m", 30_000),
+            ("365d", 31_536_000_000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
@@ -134,5 +135,8 @@ mod tests {
         let shown = |millis| show(Duration::from_millis(millis));
         assert_eq!([shown(340), shown(5_240), shown(200_000)], ["340 ms", "5.2 s", "3 min 20 s"]);
         assert_eq!(shown(7_500_000), "2 h 5 min");
+        assert_eq!([shown(999), shown(1_000), shown(59_900)], ["999 ms", "1.0 s", "59.9 s"]);
+        assert_eq!([shown(60_000), shown(3_599_000)], ["1 min 0 s", "59 min 59 s"]);
+        assert_eq!(shown(3_600_000), "1 h 0 min");
     }
 }

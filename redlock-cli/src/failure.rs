@@ -120,6 +120,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_lack_of_descriptors_is_no_fault_of_a_server() {
+        for lack in [Errno::MFILE, Errno::NFILE] {
+            let failure = Failure::from(std::io::Error::from(lack));
+            assert!(failure.message.ends_with("(`ulimit -n`)"), "{failure:?}");
+            assert_eq!(
+                (failure.code, Failure::unavailable(failure.message).code),
+                (SYSTEM, SYSTEM)
+            );
+        }
+        let other = Failure::from(std::io::Error::from(Errno::ACCESS));
+        assert!(other.code == SYSTEM && !other.message.contains("ulimit"), "{other:?}");
+        assert_eq!(Failure::unavailable("Connection refused").code, UNAVAILABLE);
+    }
+
+    #[test]
     fn no_advice_is_for_programs_only() {
         for (theirs, own) in [
             (

@@ -274,6 +274,9 @@ mod tests {
         assert_eq!((holder.sole_owner(), holder.votes), (Some("a"), 2));
         assert_eq!(holder.left, Some(Duration::from_secs(7)), "then the majority is gone");
         assert!(holder.is_majority());
+        let waiting = |waiting| Record { waiting, ..held("a", 9) };
+        let records = [waiting(1), waiting(2), waiting(0)];
+        assert_eq!(Holder::among(records.iter(), 3).unwrap().waiting, 2, "the longest queue");
         let records = [held("a", 9), held("a", 7), held("a", 5)];
         let holder = Holder::among(records.iter(), 3).unwrap();
         assert_eq!(holder.left, Some(Duration::from_secs(7)), "two of three are left until then");
@@ -299,8 +302,15 @@ mod tests {
         assert_ne!(OwnerValue::from(&*first).hold(), OwnerValue::from(&*other).hold());
         let readers = [read(&[(&first, 9)]), read(&[(&value("aaaaab"), 9)])];
         assert_eq!(Holder::among(readers.iter(), 3).unwrap().shown(), "1 reader");
-        let twice = [read(&[(&first, 9), (&value("aaaaab"), 8)])];
-        assert!(!Holder::among(twice.iter(), 3).unwrap().is_majority(), "one server of three");
+        for lefts in [[9, 8], [8, 9]] {
+            let twice = [read(&[(&first, lefts[0]), (&second, lefts[1])])];
+            assert!(!Holder::among(twice.iter(), 3).unwrap().is_majority(), "one server of three");
+            let alone = Holder::among(twice.iter(), 1).unwrap();
+            assert_eq!(alone.owners[0].left, Some(Duration::from_secs(9)), "the longer lease");
+        }
+        let records = [held(&first, 9), held(&second, 8), held(&second, 7)];
+        let named = Holder::among(records.iter(), 3).unwrap();
+        assert_eq!(named.sole_owner(), Some(&*second), "the value that most servers have");
     }
 
     #[test]

@@ -95,3 +95,19 @@ fn votes(holder: &Holder) -> String {
     };
     format!("{} of {}{note}", holder.votes, holder.of)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_without_a_majority_is_marked() {
+        for (votes, unanswered, shown) in
+            [(2, 1, "2 of 3"), (1, 0, "1 of 3, no majority"), (1, 1, "1 of 3, perhaps more")]
+        {
+            let (value, owners) = ("a".into(), Vec::new());
+            let holder = Holder { value, owners, left: None, votes, of: 3, unanswered, waiting: 0 };
+            assert_eq!(super::votes(&holder), shown);
+        }
+    }
+}

@@ -360,6 +360,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_login_at_a_watched_master_is_no_part_of_its_name() {
+        for master in ["m", "redis://u:s3cret@m"] {
+            let (urls, master) = (vec!["redis://a".to_owned()], master.to_owned());
+            let topology = Topology::Sentinel { urls, master };
+            let servers = Servers { topology, prefix: String::new(), tls: None };
+            let nodes = Node::of_keys(&servers).unwrap();
+            assert_eq!(nodes.iter().map(Node::name).collect::<Vec<_>>(), ["sentinel m"]);
+        }
+    }
+
+    #[test]
     fn all_servers_of_a_cluster_are_reached_with_the_files_for_tls() {
         let seeds = [Client::open("rediss://127.0.0.1:1").unwrap()];
         let own = TlsCertificates { client_tls: None, root_cert: Some(Vec::new()) };

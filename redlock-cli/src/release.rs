@@ -240,3 +240,31 @@ async fn take_away(
     }
     Ok(done.into_iter().max().unwrap_or(Done::LeftAlone))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A server that was asked again has the owner under another value.
+    #[test]
+    fn an_owner_is_named_by_each_of_its_values() {
+        let owner = |values: [&str; 2]| {
+            let values = BTreeSet::from(values.map(OwnerValue::from));
+            Owner { value: values.first().unwrap().clone(), values, left: None, votes: 2 }
+        };
+        let owners = vec![owner(["a:0", "a:1"]), owner(["b:0", "b:1"])];
+        let value = OwnerValue::from("<readers>");
+        let holder =
+            Holder { value, owners, left: None, votes: 2, of: 3, unanswered: 0, waiting: 0 };
+        let named = |name: Option<&str>| {
+            let found = chosen(&holder, name.map(OsStr::new));
+            found.into_iter().map(|owner| owner.value.text().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(named(Some("b:0")), ["b:0"]);
+        assert_eq!(named(Some("b:1")), ["b:0"]);
+        assert_eq!(named(Some("b")), [""; 0]);
+        assert_eq!(named(None), ["a:0", "b:0"]);
+    }
+}

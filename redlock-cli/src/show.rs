@@ -168,3 +168,59 @@ fn of_server(view: &View) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner_value::OwnerValue;
+
+    fn view(details: Details) -> View {
+        View { node: "a".to_owned(), details: Ok(details) }
+    }
+
+    /// A server may have missed the last token, and some of those who wait.
+    #[test]
+    fn of_several_servers_the_most_is_shown() {
+        let waiter = |name: &str| Waiter {
+            owner: name.into(),
+            kind: Kind::Exclusive,
+            permits: None,
+            is_told: name != "b",
+        };
+        let details = |names: &[&str], last_fencing_token| Details {
+            record: None,
+            queue: names.iter().map(|name| waiter(name)).collect(),
+            last_fencing_token,
+        };
+        let views = [
+            view(details(&["a"], Some(5))),
+            view(details(&["a", "b"], Some(7))),
+            view(details(&[], None)),
+        ];
+        let shown = as_json("k", "lock:k", None, &views);
+        assert_eq!(
+            (&shown["last_fencing_token"], &shown["queue"][1]["owner"]),
+            (&7.into(), &"b".into())
+        );
+        let text = as_text("k", "lock:k", None, &views);
+        assert!(text.contains("at most 7") && text.contains("  2  b, asks now and then"), "{text}");
+        assert!(text.contains("0 of 3, free") && text.contains("  1  a\n"), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_majority_is_not_shown_as_held() {
+        for (votes, unanswered, is_held, told) in [
+            (2, 0, Some(true), "2 of 3, a majority\n"),
+            (1, 0, Some(false), "1 of 3, no majority: not held\n"),
+            (1, 1, None, "1 of 3, perhaps more: perhaps held\n"),
+        ] {
+            let (value, owners) = (OwnerValue::from("x"), Vec::new());
+            let holder = Holder { value, owners, left: None, votes, of: 3, unanswered, waiting: 0 };
+            let views: Vec<View> = (0..3).map(|_| view(Details::default())).collect();
+            let text = as_text("k", "lock:k", Some(&holder), &views);
+            assert!(text.contains(told), "{text}");
+            let shown = as_json("k", "lock:k", Some(&holder), &views);
+            assert_eq!(shown["is_held"], serde_json::json!(is_held), "{shown}");
+        }
+    }
+}

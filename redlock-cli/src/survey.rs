@@ -283,3 +283,43 @@ pub(crate) fn undecided(name: &str, holder: &Holder) -> String {
         plain(name)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cluster has to answer as a whole: each server has other locks.
+    #[test]
+    fn so_many_answers_are_enough() {
+        for (servers, is_cluster, enough) in
+            [(1, false, 1), (2, false, 2), (3, false, 2), (4, false, 3), (1, true, 1), (3, true, 3)]
+        {
+            let voters = Voters { servers, is_cluster };
+            assert!(voters.is_enough(enough) && !voters.is_enough(enough - 1), "{voters:?}");
+            assert_eq!(voters.masters(), if is_cluster { 1 } else { servers });
+        }
+    }
+
+    #[test]
+    fn a_silent_server_may_decide() {
+        let held = || {
+            let (value, members) = ("a".into(), BTreeMap::new());
+            let (left, answered) = (Some(Duration::from_secs(9)), Instant::now());
+            Record { value, left, members, hides_members: false, waiting: 0, answered }
+        };
+        let view = |details| View { node: "n".to_owned(), details };
+        let has = |record| view(Ok(Details { record, ..Details::default() }));
+        let silent = || view(Err("no reply".to_owned()));
+        let voters = Voters { servers: 3, is_cluster: false };
+        let decided = |views| voters.decided_holder("k", views).map(|(holder, _)| holder);
+        let held_by_two = decided(vec![has(Some(held())), has(Some(held())), silent()]);
+        let holder = held_by_two.unwrap().unwrap();
+        assert_eq!((holder.votes, holder.unanswered), (2, 1));
+        assert_eq!(decided(vec![has(None), has(None), silent()]).unwrap(), None);
+        for views in
+            [vec![has(Some(held())), has(None), silent()], vec![has(None), silent(), silent()]]
+        {
+            assert_eq!(decided(views).unwrap_err().code, failure::UNAVAILABLE);
+        }
+    }
+}

@@ -305,6 +305,21 @@ mod tests {
         assert_eq!(seen(false).kind, None);
     }
 
+    /// What one of three servers has left over is no lock. A lease counts from the question.
+    #[test]
+    fn a_majority_makes_the_holder() {
+        let nine = Duration::from_secs(9);
+        let asked = Instant::now() + nine;
+        let seen = |of| {
+            let (value, members, answered) = ("a".into(), BTreeMap::new(), asked);
+            let (left, hides_members) = (Some(nine), false);
+            let record = Record { value, left, members, hides_members, waiting: 0, answered };
+            super::look((Holder::among([&record].into_iter(), of), Vec::new()), asked)
+        };
+        assert_eq!(seen(3).events(), [(Event::Free, None)]);
+        assert_eq!(seen(1).owners, BTreeMap::from([("a".into(), Some(asked + nine))]));
+    }
+
     #[test]
     fn of_a_group_everybody_is_told() {
         let now = Instant::now();

@@ -112,3 +112,40 @@ async fn try_lock(servers: &Servers, report: &mut Report) -> Vec<Report> {
 fn is_without_vote(error: &NodeError) -> bool {
     error.kind() == NodeErrorKind::Quarantined
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Grade;
+    use super::*;
+
+    /// What is found of masters, of which some answer.
+    fn found(answer: usize, of: usize, run_id: fn(usize) -> usize) -> Vec<(&'static str, Grade)> {
+        let known = |n: usize| Known {
+            is_reachable: n < answer,
+            run_id: (n < answer).then(|| run_id(n).to_string()),
+        };
+        let mut report = Report::of_all("all together");
+        majority(&(0..of).map(known).collect::<Vec<_>>(), &mut report);
+        report.findings.iter().map(|finding| (finding.what, finding.grade)).collect()
+    }
+
+    #[test]
+    fn a_majority_answers_and_better_all() {
+        for (answer, of, grade) in [
+            (3, 3, Grade::Good),
+            (2, 3, Grade::Doubtful),
+            (1, 3, Grade::Bad),
+            (4, 4, Grade::Doubtful),
+            (3, 4, Grade::Doubtful),
+            (2, 4, Grade::Bad),
+        ] {
+            assert_eq!(found(answer, of, |n| n), [("majority", grade)], "{answer} of {of}");
+        }
+    }
+
+    #[test]
+    fn a_server_has_one_vote() {
+        let twice = found(3, 3, |n| n / 2);
+        assert_eq!(twice, [("majority", Grade::Good), ("independent", Grade::Bad)]);
+    }
+}

@@ -304,11 +304,14 @@ mod tests {
         assert_eq!(of("maxmemory:9\r\nmaxmemory_policy:volatile-ttl\r\n"), Grade::Bad);
         let full = "used_memory:95\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction\r\n";
         assert_eq!(of(full), Grade::Doubtful);
+        let half = "used_memory:50\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction\r\n";
+        assert_eq!(of(half), Grade::Good);
     }
 
     #[test]
     fn old_servers_and_replicas_are_bad() {
         assert_eq!(grade(version, "redis_version:4.0.14\r\n").0, Grade::Bad);
+        assert_eq!(grade(version, "redis_version:5.0.14\r\n").0, Grade::Good);
         let valkey = grade(version, "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n");
         assert_eq!(valkey, (Grade::Good, "Valkey 9.1.2".to_owned()));
         assert_eq!(role_of(&masters(1), "role:slave\r\n").0, Grade::Bad);

@@ -241,3 +241,23 @@ async fn release(guard: LockGuard) -> bool {
     }
     !has_run_out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grace_fits_into_the_lease() {
+        let ms = Duration::from_millis;
+        let grace = |expire, grace: Option<u64>| {
+            let checked = checked_grace(ms(expire), grace.map(ms));
+            checked.map_err(|failure| failure.code)
+        };
+        assert_eq!(grace(30_000, None), Ok(ms(5_000)));
+        assert_eq!(grace(12_000, None), Ok(ms(2_000)), "a sixth");
+        assert_eq!(grace(1_000, None), Ok(ms(1_000) / 6), "the shortest lease");
+        assert_eq!(grace(999, None), Err(failure::USAGE));
+        assert_eq!(grace(10_000, Some(9_999)), Ok(ms(9_999)));
+        assert_eq!(grace(10_000, Some(10_000)), Err(failure::USAGE));
+    }
+}

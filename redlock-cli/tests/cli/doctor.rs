@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use fault_kit::{Masters, Replicated, Server, within};
+use fault_kit::scripted::Reply;
+use fault_kit::{Masters, Replicated, Scripted, Server, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -68,13 +69,15 @@ async fn a_good_server_by_resp3() {
 
 #[tokio::test]
 async fn a_server_that_evicts_and_forgets() {
-    let server =
-        Server::builder().maxmemory_policy("allkeys-lru").config("maxmemory 100mb").start().await;
+    let server = Server::builder().maxmemory_policy("allkeys-lru").config("maxmemory 100mb");
+    // Without an append-only file it says nothing.
+    let server = server.config("appendfsync always").start().await;
     let doctor = run(&server, &["doctor", "--json"]).await;
     assert_eq!(doctor.code, 2, "{doctor:?}");
     let (grade, text) = finding(&doctor, "memory");
     assert!(grade == "bad" && text.contains("noeviction"), "{text}");
-    assert_eq!(finding(&doctor, "persistence").0, "doubtful");
+    let (grade, text) = finding(&doctor, "persistence");
+    assert!(grade == "doubtful" && text.starts_with("no append-only file"), "{text}");
     assert_eq!(finding(&doctor, "locking").0, "good");
 }
 
@@ -119,7 +122,19 @@ async fn a_server_that_is_away() {
     let doctor = ended(tool(url, &["doctor", "--json"]).spawn().unwrap()).await;
     assert_eq!(doctor.code, 2, "{doctor:?}");
     assert!(finding(&doctor, "reachable").1.contains("refused"), "{doctor:?}");
+    assert!(findings(&doctor, "rights").is_empty(), "nobody has looked at them: {doctor:?}");
     assert!(!format!("{doctor:?}").contains("s3cret"));
+    let cluster = ended(tool(url, &["--cluster", "doctor", "--json"]).spawn().unwrap()).await;
+    assert_eq!((cluster.code, finding(&cluster, "reachable").0.as_str()), (2, "bad"));
+}
+
+#[tokio::test]
+async fn a_server_that_may_forget_its_last_second() {
+    let server = Server::builder().append_only("everysec").start().await;
+    let doctor = run(&server, &["doctor", "--json"]).await;
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    let (grade, text) = finding(&doctor, "persistence");
+    assert!(grade == "doubtful" && text.starts_with("appendfsync everysec"), "{text}");
 }
 
 /// What is known is told before a silent server is given up.
@@ -178,6 +193,28 @@ async fn a_user_without_rights() {
     assert_eq!(reader.code, 2);
     let (grade, text) = findings(&reader, "rights").remove(0);
     assert!(grade == "bad" && text.contains("+evalsha +eval ") && text.contains("+set"), "{text}");
+}
+
+/// What can be found without it is found.
+#[tokio::test]
+async fn a_user_without_info() {
+    let server = Server::builder().acl(&documented("acl").replace(" +info", "")).start().await;
+    let url = server.url_for("locks", "secret");
+    let doctor = ended(tool(&url, &["doctor", "--json"]).spawn().unwrap()).await;
+    let (grade, text) = finding(&doctor, "info");
+    assert!(grade == "doubtful" && text.ends_with("grant +info"), "{text}");
+    assert_eq!(finding(&doctor, "rights").0, "good", "{doctor:?}");
+}
+
+/// The commands that are tried leave nothing behind, whichever of them is refused.
+#[tokio::test]
+async fn a_user_who_may_add_and_not_remove() {
+    let rights = "~* &* +@all -pexpire -lrem -lpop -zrem -zremrangebyscore";
+    let server = Server::builder().acl(&format!("clumsy on >secret {rights}")).start().await;
+    let url = server.url_for("clumsy", "secret");
+    let doctor = ended(tool(&url, &["doctor", "--json"]).spawn().unwrap()).await;
+    assert_eq!(findings(&doctor, "rights")[0].0, "bad", "{doctor:?}");
+    assert_eq!(server.raw().keys("*doctor*").await, [""; 0]);
 }
 
 /// Loads the scripts of the exclusive lock, as docs/security.md says.
@@ -245,6 +282,19 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     assert!(grade == "doubtful" && text.ends_with(&missing), "{text}");
 }
 
+/// Here those of the other kinds are not loaded.
+#[tokio::test]
+async fn a_user_who_may_run_what_is_loaded() {
+    let user = documented("acl").replace(" +eval ", " ");
+    let server = Server::builder().acl(&user).start().await;
+    load_scripts(&server).await;
+    let url = server.url_for("locks", "secret");
+    let doctor = ended(tool(&url, &["doctor", "--json"]).spawn().unwrap()).await;
+    let (grade, text) = finding(&doctor, "rights");
+    let kinds = "read locks and permits would need +eval ";
+    assert!(grade == "good" && text.contains(kinds), "{text}");
+}
+
 #[tokio::test]
 async fn independent_masters() {
     let masters = Masters::start(3).await;
@@ -273,4 +323,33 @@ async fn independent_masters() {
     assert_eq!(finding(&doubtful, "majority").0, "doubtful", "{doubtful:?}");
     masters[1].kill9();
     assert_eq!(finding(&doctor(&three).await, "majority").0, "bad");
+}
+
+/// It goes on without its disk until it is restarted.
+#[tokio::test]
+async fn a_server_that_cannot_save() {
+    let reply = |wire| Reply { name: "INFO", wire, closes: false };
+    for info in [
+        reply("$48\r\nredis_version:7.2.0\r\naof_last_write_status:err\r\n\r\n"),
+        reply("$49\r\nredis_version:7.2.0\r\nrdb_last_bgsave_status:err\r\n\r\n"),
+    ] {
+        let server = Scripted::start(Server::shared().await);
+        server.answer_always(&["INFO"], info);
+        let doctor = ended(tool(&server.url(), &["doctor", "--json"]).spawn().unwrap()).await;
+        let (grade, text) = finding(&doctor, "persistence");
+        assert!(grade == "bad" && text.contains("could not save"), "{doctor:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_clock_that_is_off() {
+    let server = Server::builder().with_clock().start().await;
+    for (seconds, side) in [(11_000, "ahead of"), (-22_000, "behind")] {
+        server.shift_clock(seconds);
+        let doctor = run(&server, &["doctor", "--json"]).await;
+        let (grade, text) = finding(&doctor, "clock");
+        let is_told = text.starts_with("3 h ") && text.contains(&format!(" {side} this machine's"));
+        assert!(grade == "doubtful" && is_told, "{text}");
+    }
 }

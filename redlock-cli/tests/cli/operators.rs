@@ -42,6 +42,9 @@ async fn ls_lists_locks_and_nothing_else() {
     let lines: Vec<&str> = table.stdout.lines().collect();
     assert_eq!(lines.len(), 4, "{}", table.stdout);
     assert!(lines[0].starts_with("KEY") && lines[0].contains("WAITING"), "{}", table.stdout);
+    for (line, key) in lines[1..].iter().zip(["nightly", "stock-42", "{stock}-42"]) {
+        assert!(line.starts_with(&format!("{key} ")), "{}", table.stdout);
+    }
     assert!(!table.stdout.contains('\x1b'), "colours are for terminals");
     let json_lines = run(&server, &["ls", "*stock*", "--json"]).await;
     let locks: Vec<Value> = json_lines.stdout.lines().map(json).collect();
@@ -62,6 +65,40 @@ async fn ls_lists_locks_and_nothing_else() {
     for child in holders.into_iter().chain([waiting]) {
         assert_eq!(ended(child).await.code, 0);
     }
+}
+
+/// More of them than one step finds.
+#[tokio::test]
+async fn ls_lists_thousands_of_locks() {
+    let server = Server::start().await;
+    let script = "for n = 1, 2000 do redis.call('SET', KEYS[1] .. n, 'web-3:x', 'PX', 60000) end";
+    server.raw().cmd(&["EVAL", script, "1", "lock:"]).await;
+    let listed = run(&server, &["ls", "--json"]).await;
+    assert_eq!((listed.code, listed.stdout.lines().count()), (0, 2_000));
+}
+
+#[tokio::test]
+async fn a_prefix_is_no_pattern() {
+    let server = Server::shared().await;
+    let prefix = format!("{}[a]*:", unique_prefix());
+    server.raw().cmd(&["SET", &format!("{prefix}k"), "web-3:x", "PX", "60000"]).await;
+    let listed = run(server, &["--prefix", &prefix, "ls", "--json"]).await;
+    assert_eq!(json(&listed.stdout)["key"], "k", "{listed:?}");
+}
+
+/// It may be handed the lock while its entry is still in the queue.
+#[tokio::test]
+async fn who_has_the_lock_does_not_wait_for_it() {
+    let server = Server::shared().await;
+    let (raw, key) = (server.raw(), unique_prefix());
+    raw.cmd(&["SET", &format!("lock:{key}"), "web-3:x", "PX", "60000"]).await;
+    for owner in ["web-3:x", "web-4:y"] {
+        let entry = format!("1000 2000 1 - {owner}");
+        raw.cmd(&["RPUSH", &format!("{{lock:{key}}}:queue"), &entry]).await;
+    }
+    let shown = json(&run(server, &["show", &key, "--json"]).await.stdout);
+    let queue = shown["queue"].as_array().unwrap();
+    assert_eq!((queue.len(), &queue[0]["owner"]), (1, &"web-4:y".into()), "{shown}");
 }
 
 #[tokio::test]
@@ -188,6 +225,27 @@ async fn watch_ends_when_its_reader_has_gone() {
     drop(lines);
     let ended = ended(watch).await;
     assert_eq!((ended.code, ended.stderr.as_str()), (141, ""));
+}
+
+/// An outage is told once, and its end.
+#[tokio::test]
+async fn watch_goes_on_after_an_outage() {
+    let server = Server::start().await;
+    let args = ["watch", "k", "--json", "--interval", "20ms"];
+    let mut watch = tool(&server.url(), &args).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut stderr = BufReader::new(watch.stderr.take().unwrap()).lines();
+    let mut said = async || within(SOON, stderr.next_line()).await.unwrap().unwrap();
+    assert_eq!(next_event(&mut lines).await.0, "free");
+    server.kill9();
+    let outage = said().await;
+    assert!(outage.contains(&server.url()), "{outage}");
+    server.start_again().await;
+    let end = said().await;
+    assert!(end.contains("the servers answer again, after"), "{end}");
+    assert!(server.raw().set_foreign_lock("lock:k", "web-3:x", SOON).await);
+    assert_eq!(next_event(&mut lines).await, ("taken".to_owned(), "web-3:x".into()));
+    watch.kill().await.unwrap();
 }
 
 /// As it stands in Redis, from which it was copied.

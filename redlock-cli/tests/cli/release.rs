@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
 use fault_kit::proxy::{Then, command};
-use fault_kit::{Cluster, Proxy, Server, eventually, secs, unique_prefix};
+use fault_kit::{Cluster, Masters, Proxy, Server, eventually, secs, unique_prefix};
 
 use crate::support::{SOON, ended, full_pipe, run, tool};
 
@@ -49,6 +49,18 @@ async fn a_counter_that_is_no_number() {
     assert!(shown.code == 0 && !shown.stdout.contains("fencing token"), "{shown:?}");
     let released = run(server, &["release", "--force", "-y", &key]).await;
     assert_eq!(released.code, 0, "{released:?}");
+}
+
+#[tokio::test]
+async fn a_queue_that_is_no_list() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    hold(server, &key, "'web-3:x'").await;
+    server.raw().cmd(&["SET", &format!("{{lock:{key}}}:queue"), "x"]).await;
+    for args in [["show", &key], ["ls", &key]] {
+        let seen = run(server, &args).await;
+        assert!(seen.code == 0 && seen.stdout.contains("web-3"), "{args:?}: {seen:?}");
+    }
 }
 
 /// A lock that three readers have.
@@ -176,4 +188,78 @@ async fn a_replica_that_has_lost_its_master_says_nothing_of_locks() {
         assert_eq!(refused.code, 69, "{args:?}: {refused:?}");
         assert!(refused.stderr.contains("a replica that has lost its master"), "{refused:?}");
     }
+}
+
+/// Any answer but yes leaves the lock alone, and so does none.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_person_is_asked_first() {
+    use crate::support::Marks;
+    use crate::terminal::Terminal;
+
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    hold(server, &key, "'web-3:x'").await;
+    let script = "\"$0\" release --force \"$1\"; echo code $?";
+    let words = ["sh", "-c", script, env!("CARGO_BIN_EXE_redlock"), &key];
+    for (answer, code) in [("\n", 1), ("\x04", 1), ("no\n", 1), ("yesterday\n", 1), ("Yes\n", 0)] {
+        let mut terminal = Terminal::start(server, &marks, &words);
+        terminal.shows("Take the lock away? [y/N]").await;
+        terminal.press(answer.as_bytes());
+        terminal.shows(&format!("code {code}")).await;
+        let told = if code == 1 { "was left alone" } else { "was taken from web-3:x" };
+        assert!(terminal.screen().contains(told), "{answer:?}: {}", terminal.screen());
+        let is_left = server.raw().get(&format!("lock:{key}")).await.is_some();
+        assert_eq!(is_left, code == 1, "{answer:?}");
+    }
+    hold(server, &key, "'web-3:x'").await;
+    let mut terminal = Terminal::start(server, &marks, &words);
+    terminal.shows("Take the lock away? [y/N]").await;
+    server.raw().del(&format!("lock:{key}")).await;
+    terminal.press(b"y\n");
+    terminal.shows("code 1").await;
+    let told = format!("web-3:x had let go of lock `{key}`, which was left alone");
+    assert!(terminal.screen().contains(&told), "{}", terminal.screen());
+}
+
+/// A renewal that comes while only some of the servers have released a lock takes it back there.
+/// Another process may have it as well.
+#[tokio::test]
+async fn a_lock_that_is_held_again_before_all_have_released_it() {
+    for (next, code) in [("web-3:x", 69), ("web-4:y", 0)] {
+        let masters = Masters::start(3).await;
+        for master in masters.iter() {
+            hold(master, "k", "'web-3:x'").await;
+        }
+        masters[2].freeze();
+        let urls = masters.urls().join(",");
+        let release = tool(&urls, &["release", "--force", "-y", "k"]).spawn().unwrap();
+        for master in &masters[..2] {
+            let raw = master.raw();
+            eventually(SOON, || async { raw.get("lock:k").await.is_none() }).await;
+            hold(master, "k", &format!("'{next}'")).await;
+        }
+        masters[2].thaw();
+        let released = ended(release).await;
+        assert_eq!(released.code, code, "{next}: {released:?}");
+        let is_told = released.stderr.contains("renewed it meanwhile, and has it still");
+        assert_eq!(is_told, code == 69, "{next}: {released:?}");
+    }
+}
+
+/// Its vote makes no majority. It is told, and so is a lock that one of the others did not have.
+#[tokio::test]
+async fn a_server_that_releases_nothing() {
+    let masters = Masters::start(3).await;
+    for master in [&masters[0], &masters[2]] {
+        hold(master, "k", "'web-3:x'").await;
+    }
+    masters[2].raw().cmd(&["ACL", "SETUSER", "default", "-eval"]).await;
+    let release = ["release", "--force", "-y", "k"];
+    let released = ended(tool(&masters.urls().join(","), &release).spawn().unwrap()).await;
+    assert_eq!(released.code, 0, "{released:?}");
+    assert!(released.stdout.ends_with("was taken from web-3:x, and is free\n"), "{released:?}");
+    let told = format!("redlock: {}: ", masters[2].url());
+    assert!(released.stderr.starts_with(&told), "{released:?}");
+    assert_eq!(masters[0].raw().get("lock:k").await, None);
 }

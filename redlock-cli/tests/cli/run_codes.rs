@@ -138,9 +138,11 @@ async fn a_lock_that_is_held_says_by_whom_with_the_code_that_was_asked_for() {
     let key = unique_prefix();
     let raw = server.raw();
     assert!(raw.set_foreign_lock(&format!("lock:{key}"), "web-3:x", SOON * 10).await);
-    let at_once = run(server, &["run", "-n", &key, "true"]).await;
-    assert_eq!(at_once.code, 75);
-    assert_eq!(at_once.stderr, format!("redlock: lock `{key}` is held by web-3:x\n"));
+    for wait in [&["-n"][..], &["-w", "0"]] {
+        let at_once = run(server, &[&["run"], wait, &[&key, "true"]].concat()).await;
+        assert_eq!(at_once.code, 75);
+        assert_eq!(at_once.stderr, format!("redlock: lock `{key}` is held by web-3:x\n"));
+    }
     let odd = unique_prefix();
     for (value, shown) in [("", "\"\""), ("a\n\u{202e}b", "a\\n\\u{202e}b")] {
         raw.cmd(&["SET", &format!("lock:{odd}"), value]).await;
@@ -167,10 +169,13 @@ async fn a_run_inside_of_a_run_that_has_the_lock_says_so() {
     let refused = inside(&[], &["-w", "1"]).await;
     assert_eq!(refused.code, 75, "{refused:?}");
     assert!(refused.stderr.contains(&format!(", {around}")), "{refused:?}");
+    assert!(!refused.stderr.contains("without end"), "{refused:?}");
     let refused = inside(&["--read"], &["-n"]).await;
     assert!(refused.stderr.contains(&format!("1 reader, one of them {around}")), "{refused:?}");
-    let both = inside(&["--read"], &["--read", "-w", "forever"]).await;
-    assert_eq!((both.code, both.stderr.as_str()), (0, ""));
+    for kind in [&["--read"][..], &["--permits", "2"]] {
+        let both = inside(kind, &[kind, &["-w", "forever"]].concat()).await;
+        assert_eq!((both.code, both.stderr.as_str()), (0, ""));
+    }
     let quiet = inside(&[], &["-qn"]).await;
     assert_eq!((quiet.code, quiet.stderr.as_str()), (75, ""));
 }
@@ -179,15 +184,17 @@ async fn a_run_inside_of_a_run_that_has_the_lock_says_so() {
 #[tokio::test]
 async fn a_run_that_waits_for_the_run_around_it_warns() {
     let server = Server::shared().await;
-    let (marks, key) = (Marks::new(), unique_prefix());
-    let tool = env!("CARGO_BIN_EXE_redlock");
-    let args = ["-k", &key, "--", tool, "run", "-w", "forever", "-k", &key, "true"];
-    let mut child = start(server, &marks, &args);
-    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-    let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
-    assert!(said.contains("without end") && said.contains("that runs this one"), "{said}");
-    send(&child, Signal::TERM);
-    assert_eq!(ended(child).await.code, 143);
+    for kind in [&[][..], &["--read"], &["--permits", "2"]] {
+        let (marks, key) = (Marks::new(), unique_prefix());
+        let tool = env!("CARGO_BIN_EXE_redlock");
+        let inner = ["-k", &key, "--", tool, "run", "-w", "forever", "-k", &key, "true"];
+        let mut child = start(server, &marks, &[kind, &inner].concat());
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
+        assert!(said.contains("without end") && said.contains("that runs this one"), "{said}");
+        send(&child, Signal::TERM);
+        assert_eq!(ended(child).await.code, 143);
+    }
 }
 
 #[tokio::test]
@@ -199,6 +206,15 @@ async fn a_shell_command_is_run_in_each_way() {
         let ended = run(server, args).await;
         assert_eq!((ended.code, ended.stdout), (3, format!("{key}\n")), "{}", ended.stderr);
     }
+}
+
+/// As where a file for containers leaves the value out.
+#[tokio::test]
+async fn a_shell_without_a_name_is_the_usual_one() {
+    let server = Server::shared().await;
+    let mut tool = tool(&server.url(), &["run", &unique_prefix(), "-c", "exit 3"]);
+    let ended = ended(tool.env("SHELL", "").spawn().unwrap()).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (3, ""));
 }
 
 #[tokio::test]
@@ -312,7 +328,8 @@ async fn without_descriptors_the_system_is_blamed() {
     for args in [format!("run -w 60 {key} true"), "ls".to_owned()] {
         let mut codes = BTreeSet::new();
         for limit in 4..24 {
-            let script = format!("ulimit -n {limit}; exec {tool} {args}");
+            // What this process has inherited would count (`flock`).
+            let script = format!("exec 3>&-; ulimit -n {limit}; exec {tool} {args}");
             let command = ["-c", script.as_str()];
             let ended = ended(program("sh", &server.url(), &command).spawn().unwrap()).await;
             let is_blamed = ended.stderr.contains("Too many open files");

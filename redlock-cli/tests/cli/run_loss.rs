@@ -271,7 +271,8 @@ async fn renewals_that_are_used_up() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
     let script = "trap 'echo asked >asked; exit 0' TERM; while :; do sleep 0.02; done";
-    let lease = ["--expire", "20s", "--grace", "10s", "--max-renew", "0"];
+    // A renewal would come three seconds before the grace begins.
+    let lease = ["--expire", "12s", "--grace", "1s", "--max-renew", "0"];
     let args = [&lease[..], &["-k", &key, "sh", "-c", script]].concat();
     let ended = ended(start(server, &marks, &args)).await;
     assert_eq!(ended.code, 76, "{ended:?}");

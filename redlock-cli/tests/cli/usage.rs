@@ -52,6 +52,7 @@ async fn wrong_usage_says_what_to_write() {
         (&["run", "--permits", "0", "k", "true"], "1.."),
         (&["run", "--expire", "100ms", "k", "true"], "at least 1.0 s"),
         (&["run", "--expire", "10s", "--grace", "10s", "k", "true"], "--grace 10.0 s"),
+        (&["watch", "k", "--interval", "9ms", "--url", "redis://a"], "10ms is the shortest"),
         (&["run", "k", "true"], "REDIS_URL"),
         (&["ls"], "REDIS_URL"),
         (&["ls", "--url-file", "/nowhere/urls"], "/nowhere/urls"),
@@ -100,6 +101,15 @@ async fn what_goes_to_stderr_is_one_write() {
         let text = str::from_utf8(&text[..length]).unwrap();
         assert!(text.starts_with(begin) && text.ends_with(end), "{text:?}");
     }
+}
+
+/// As on a disk that is full.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_error_that_cannot_be_written() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = tool("", &["run", "--ttl"]).stderr(full).status().await.unwrap();
+    assert_eq!(status.code(), Some(71));
 }
 
 #[tokio::test]
@@ -228,7 +238,8 @@ async fn servers_are_named_by_flags_files_and_variables() {
     let by_file = without_server(&["ls", "--url-file", file.to_str().unwrap()]).await;
     assert_eq!(by_file.code, 0, "{by_file:?}");
     let mut by_variable = tool("", &["ls"]);
-    by_variable.env_remove("REDLOCK_URLS").env("REDIS_URL", server.url_with_password());
+    let url = format!(" {}\n", server.url_with_password());
+    by_variable.env_remove("REDLOCK_URLS").env("REDIS_URL", url);
     assert_eq!(ended(by_variable.spawn().unwrap()).await.code, 0);
     let open = without_server(&["ls", "--url", &server.url()]).await;
     assert_eq!(open.code, 69);
