@@ -12,7 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::lock_kind::LockKind;
 
-/// Nanoseconds of the clock that the library goes by, which all processes of a machine share.
+/// Nanoseconds of the clock that the library goes by, on Linux, where histories are played. All
+/// processes of a machine share it.
 pub(crate) type Moment = u64;
 
 #[cfg(target_os = "linux")]

@@ -168,7 +168,8 @@ fn is_text(expr: &Expr) -> bool {
     }
 }
 
-/// The first of `names` that follows the last bracket. `named` has found it if that is closed.
+/// The first of `names` that follows the last bracket. For texts in which `named` finds nothing, so
+/// that this bracket is not closed.
 fn unclosed<'a>(text: &'a str, open: char, names: &[Ident]) -> Option<&'a str> {
     let inner = &text[text.rfind(open)? + open.len_utf8()..];
     let word = first_word(inner);

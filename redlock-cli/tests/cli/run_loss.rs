@@ -272,7 +272,7 @@ async fn renewals_that_are_used_up() {
     let (marks, key) = (Marks::new(), unique_prefix());
     let script = "trap 'echo asked >asked; exit 0' TERM; while :; do sleep 0.02; done";
     // A renewal would come three seconds before the grace begins.
-    let lease = ["--expire", "12s", "--grace", "1s", "--max-renew", "0"];
+    let lease = ["--expire", "18s", "--grace", "3s", "--max-renew", "0"];
     let args = [&lease[..], &["-k", &key, "sh", "-c", script]].concat();
     let ended = ended(start(server, &marks, &args)).await;
     assert_eq!(ended.code, 76, "{ended:?}");

@@ -166,21 +166,23 @@ fn check_releases(list: &Mutex<Unawaited>, is_full: bool) -> MutexGuard<'_, Unaw
     // that thread may never run again.
     let is_thread_ending = thread_exit::is_awaited();
     let now = if is_thread_ending { Moment::NEVER } else { Clock::Boot.now() };
-    let checks = if is_thread_ending || is_full { usize::MAX } else { MAX_UNANSWERED };
-    poll_oldest(list, now, checks)
+    let all = is_thread_ending || is_full;
+    poll_oldest(list, now, if all { usize::MAX } else { MAX_UNANSWERED })
 }
 
-/// Polls the oldest releases, until so many of them are not answered.
+/// Polls the releases, the oldest first. After `max_unanswered` without an answer it leaves the
+/// rest as it is.
 fn poll_oldest(
     list: &Mutex<Unawaited>,
     now: Moment,
-    mut checks: usize,
+    max_unanswered: usize,
 ) -> MutexGuard<'_, Unawaited> {
     // They are polled outside of the mutex: a release that ends may run foreign code.
     let releases = std::mem::take(&mut list.lock().releases);
+    let mut unanswered = 0;
     let mut is_pending = |release: &mut UnawaitedRelease| {
-        let is_pending = checks == 0 || !release.poll_once(now);
-        checks -= usize::from(is_pending && checks > 0);
+        let is_pending = unanswered == max_unanswered || !release.poll_once(now);
+        unanswered += usize::from(is_pending && unanswered < max_unanswered);
         is_pending
     };
     let mut left: VecDeque<_> = releases
@@ -350,7 +352,7 @@ mod tests {
         let unawaited = list([]);
         drop(reap(ReaperGuard { unawaited, is_done: false }));
         assert!(!unawaited.lock().has_reaper);
-        let never = UnawaitedRelease::new(Box::pin(pending()), at(0), oneshot::channel().0);
+        let never = UnawaitedRelease::new(Box::pin(pending()), at(1000), oneshot::channel().0);
         add(unawaited, never, Moment::ZERO);
         assert!(unawaited.lock().has_reaper);
     }

@@ -1,9 +1,16 @@
 //! Who holds a lock of a node: one owner, or a group that holds it together.
 
+use std::time::Duration;
+
 use redis_model::Content;
 
-use super::node::{Micros, Node, PPM};
+use super::node::{Answer, Command, Micros, Node, PPM};
+use super::node_plan::{NodePlan, Upheaval};
+use super::plan::KEYS;
+use super::scripts::By;
+use crate::backend::{Acquired, Claim};
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::owner::{Owner, hold_of};
 
 /// What stands in the key of a lock that a group holds.
@@ -33,8 +40,9 @@ impl Node {
             }
         });
         let lease = |(owner, ends): (&[u8], i64)| {
-            let shown = u64::try_from(ends).unwrap_or_default().saturating_sub(self.origin);
-            let ends = (shown + self.set_back).saturating_mul(PPM).div_ceil(self.pace());
+            let shown = u64::try_from(ends).unwrap_or_default() + self.set_back;
+            let gone_by = shown.saturating_sub(self.origin);
+            let ends = gone_by.saturating_mul(PPM).div_ceil(self.pace());
             (String::from_utf8_lossy(owner).into_owned(), ends)
         };
         Some(leases?.into_iter().map(lease).collect())
@@ -60,4 +68,25 @@ impl Node {
 fn holders_key(redis_key: &str) -> String {
     let key = LockKey::new("", redis_key);
     key.map(|key| key.holders_key()).unwrap_or_default()
+}
+
+/// Also where the clock shows less than when the history began.
+#[test]
+fn leases_end_in_time_on_a_clock_that_was_set_back() {
+    for kind in [Kind::Exclusive, Kind::Read] {
+        let (origin, outages, upheavals) = (1 << 50, Vec::new(), Vec::new());
+        let clock =
+            NodePlan { rate: 0, origin, stands_still: false, last_token: 0, outages, upheavals };
+        let mut node = Node::new(&clock, None);
+        node.upset(Upheaval::SetBack(600), 100);
+        let key = LockKey::new("", KEYS[0]).unwrap();
+        let (owner, expire) = (Owner::of_nobody("p"), Duration::from_millis(200));
+        let claim = Claim { key, owner, expire, kind };
+        let granted = node.execute(&Command::Acquire(claim.clone()), By::Text, 150);
+        assert!(matches!(granted, Answer::Acquired(Acquired::Granted { .. })), "{granted:?}");
+        let ends = node.held_until(&claim.key, &claim.owner).unwrap();
+        // The expiry of a key is in whole milliseconds.
+        assert!((350_000..=351_000).contains(&ends), "{kind:?}: {ends}");
+        assert_eq!(node.has_room_from(KEYS[0], 1, 150_000), Some(ends));
+    }
 }

@@ -368,7 +368,8 @@ impl Node {
     /// Sets the clock, and who listens.
     fn pass(&mut self, at: Tick) {
         let gone_by = at * 1000 * self.pace() / PPM;
-        let shown = self.origin + if self.stands_still { 0 } else { gone_by } - self.set_back;
+        let shown_gone_by = if self.stands_still { 0 } else { gone_by };
+        let shown = self.origin + shown_gone_by - self.set_back;
         self.server.set_clock(shown, (STARTED + gone_by - self.set_back) / 1000);
         let Some(line) = &self.line else { return };
         self.server.deny_keys((line.denied_from <= at).then_some(b":queue".as_slice()));

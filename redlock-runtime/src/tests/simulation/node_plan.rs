@@ -20,7 +20,7 @@ pub(crate) struct NodePlan {
     pub(crate) rate: i64,
     /// What its clock shows at the beginning, in microseconds.
     pub(crate) origin: u64,
-    /// `TIME` always shows the same: the tokens come from the counters alone.
+    /// `TIME` always shows the same, unless it is set back: the tokens come from the counters alone.
     pub(crate) stands_still: bool,
     /// The highest fencing token of before.
     pub(crate) last_token: u64,
@@ -45,7 +45,7 @@ pub(super) enum Failure {
     Silent,
 }
 
-/// What happens to the data of a node.
+/// What happens to the data or the clock of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Upheaval {
     /// All of it is lost.
@@ -62,7 +62,7 @@ pub(crate) enum Upheaval {
     SetBack(Tick),
 }
 
-/// So many nodes, each with this number of outages, and what is promised with them.
+/// `count` nodes, each with `outages` outages, and what is promised with them.
 pub(super) fn nodes(
     random: &mut Rng,
     count: usize,

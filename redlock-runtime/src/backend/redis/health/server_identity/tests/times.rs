@@ -25,7 +25,7 @@ fn a_server_is_believed_to_have_been_watched_since_another_one_was_heard_last() 
     assert_eq!(watched(&mut presence.state.lock(), "a", 5, 220), at(215));
 }
 
-/// It shows when the client asks for the list.
+/// A server that records when the client asks it for the list.
 struct ReadLate {
     server: Scripted,
     read: Moment,
