@@ -20,7 +20,7 @@ pub(crate) struct NodePlan {
     pub(crate) rate: i64,
     /// What its clock shows at the beginning, in microseconds.
     pub(crate) origin: u64,
-    /// `TIME` always shows the same, unless it is set back: the tokens come from the counters alone.
+    /// `TIME` always shows the same, unless it is set back: tokens come from the counters alone.
     pub(crate) stands_still: bool,
     /// The highest fencing token of before.
     pub(crate) last_token: u64,
