@@ -13,6 +13,10 @@ const QUESTION: Tick = 10;
 const LONGEST_PACE: Tick = 100;
 /// The same for one that stands in the queue, is not the first, and cannot be told.
 const LONGEST_UNTOLD: Tick = 200;
+/// The longest pause after split votes in a row.
+const LONGEST_SPLIT: Tick = 400;
+/// So many processes ask for one key that their votes may be split often in a row.
+const CROWD: usize = 5;
 /// Those in the queue look this much apart when a lease runs out.
 const APART: Tick = 50;
 /// An entry of the queue that gets no signal is looked after once in this time.
@@ -89,7 +93,9 @@ impl Plan {
 
     /// How long it takes until everybody who is not told has asked.
     fn pace(&self) -> Tick {
-        let Some(line) = &self.line else { return LONGEST_PACE };
+        let is_split_often = self.nodes.len() > 1 && self.processes.len() >= CROWD;
+        let split = if is_split_often { LONGEST_SPLIT } else { 0 };
+        let Some(line) = &self.line else { return LONGEST_PACE + split };
         let is_told = line.listeners.iter().all(|listener| listener.can_hear);
         match line.denied_from {
             NEVER if is_told => 0,

@@ -79,6 +79,8 @@ impl SeveralClient {
             Ok(Err(LockError::Lost { .. })) if !world.plan.is_calm => {
                 world.state().witness.tally.lost += 1;
             }
+            // Its process was frozen for longer than the lease.
+            Ok(Err(LockError::ExpireTooShort { .. })) if !world.plan.is_calm => {}
             Ok(Err(LockError::Unavailable { nodes, .. }))
                 if !world.plan.is_calm || was_split(&world, &nodes) => {}
             Ok(Err(error)) => {

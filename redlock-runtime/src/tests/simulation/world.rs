@@ -309,8 +309,9 @@ impl World {
 
     /// A call for several keys has some of them, perhaps, until this is called with `false`.
     pub(super) fn set_may_have_some(&self, may: bool) {
+        let now = self.now();
         for key in &mut self.state().witness.keys {
-            key.queue.count_possible_holder(may);
+            key.queue.count_possible_holder(may, now);
         }
     }
 
