@@ -160,13 +160,18 @@ async fn acquire_or_wait(
     let handle = match queue.attempt_first(begun) {
         None => enter(engine, queue, *terms, end, None)?,
         Some(guard) => {
-            let attempt = DirectAttempt { queue, guard: Some(guard), begun };
-            let within = engine.acquire_timeout.min(end.plus(LAST_ATTEMPT).since(begun));
-            let claim = order.claim(engine, terms);
-            match attempt.make(engine, terms, &claim, within).await? {
-                Ok(ownership) => return Ok(ownership),
-                Err((attempt, observed)) => {
-                    enter_after(engine, (order, terms), attempt, end, observed)?
+            let mut attempt = DirectAttempt::first(queue, Some(guard), begun);
+            loop {
+                let within =
+                    engine.acquire_timeout.min(end.plus(LAST_ATTEMPT).since(attempt.begun));
+                let claim = order.claim(engine, terms);
+                let (refused, observed) = match attempt.make(engine, terms, &claim, within).await? {
+                    Ok(ownership) => return Ok(ownership),
+                    Err(refused) => refused,
+                };
+                match refused.repeated(engine, &observed, end) {
+                    Ok(next) => attempt = next,
+                    Err(last) => break enter_after(engine, (order, terms), last, end, observed)?,
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::attempt::attempt;
 use super::observed::Observed;
-use crate::backend::{Claim, LockBackend};
+use crate::backend::{Claim, FifoQueue, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -21,12 +21,51 @@ pub(super) struct DirectAttempt {
     pub(super) guard: Option<DirectAttemptGuard>,
     /// When this attempt begins. Its call may have begun long before.
     pub(super) begun: Moment,
+    /// How many attempts its caller has made with this one.
+    pub(super) number: u32,
 }
+
+/// How many attempts a caller makes while this client has no connection for signals. To make that
+/// connection takes some round trips: a lock that is held for less is free again before.
+const UNCONNECTED_ATTEMPTS: u32 = 3;
 
 /// `Err`: the lock was not granted, for a reason that was observed and that may pass.
 pub(super) type DirectOutcome = Result<Ownership, (DirectAttempt, Observed)>;
 
 impl DirectAttempt {
+    pub(super) fn first(
+        queue: QueueHandle,
+        guard: Option<DirectAttemptGuard>,
+        begun: Moment,
+    ) -> Self {
+        Self { queue, guard, begun, number: 1 }
+    }
+
+    /// The next attempt of a caller whose wait is over at `end`. `Err`: the caller waits in the
+    /// queue instead.
+    pub(super) fn repeated(
+        self,
+        engine: &Engine,
+        observed: &Observed,
+        end: Moment,
+    ) -> Result<Self, Self> {
+        let begun = engine.clock().now();
+        let is_unconnected = engine.fifo_queue().is_some_and(FifoQueue::is_unconnected);
+        let is_due = is_unconnected && self.number < UNCONNECTED_ATTEMPTS && begun < end;
+        if is_due && observed.is_busy() {
+            Ok(Self { begun, number: self.number + 1, ..self })
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Another process competes for the lock, if the last attempt showed that.
+    pub(super) fn note_contention(&self, engine: &Engine, observed: &Observed) {
+        if observed.is_busy() && engine.fifo_queue().is_some() {
+            self.queue.state().contend();
+        }
+    }
+
     #[expect(clippy::manual_async_fn, reason = "an async function would hold `self` twice")]
     pub(super) fn make(
         self,

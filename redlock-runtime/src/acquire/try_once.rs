@@ -31,12 +31,13 @@ pub(super) async fn try_once(
         let queue = engine.local_queue(&order.key, order.kind);
         // Before the attempt: the release may be answered when the refusal arrives.
         let is_leaving = queue.is_leaving();
-        let attempt = DirectAttempt { queue, guard: None, begun: asked };
+        let attempt = DirectAttempt::first(queue, None, asked);
         let claim = order.claim(engine, terms);
         let (attempt, observed) = match attempt.make(engine, terms, &claim, within).await? {
             Ok(ownership) => return Ok(ownership),
             Err((attempt, observed)) => (attempt, observed),
         };
+        attempt.note_contention(engine, &observed);
         let DirectAttempt { queue, .. } = attempt;
         let now = engine.clock().now();
         seen = observed.after(seen, now);

@@ -30,26 +30,27 @@ pub(super) fn enter_after(
     end: Moment,
     observed: Observed,
 ) -> Result<WaitHandle, LockError> {
-    let DirectAttempt { queue, guard, .. } = attempt;
+    attempt.note_contention(engine, &observed);
+    let DirectAttempt { queue, guard, number, .. } = attempt;
     let now = engine.clock().now();
     if now >= end.min(observed.gives_up_at(terms.started, engine.outage_wait)) {
         let time = CallTime { started: terms.started, now };
-        return Err(observed.error(&order.key, time, 1, None));
+        return Err(observed.error(&order.key, time, number, None));
     }
     // Callers that came meanwhile wait after this one.
-    let handle = enter(engine, queue, *terms, end, Some(observed))?;
+    let handle = enter(engine, queue, *terms, end, Some((observed, number)))?;
     drop(guard);
     Ok(handle)
 }
 
-/// Enters the local queue, at the front if the caller has made an attempt of its own that
-/// `observed` this.
+/// Enters the local queue, at the front if the caller has made so many attempts of its own, and the
+/// last one `observed` this.
 pub(super) fn enter(
     engine: &Arc<Engine>,
     queue: QueueHandle,
     terms: Terms,
     end: Moment,
-    observed: Option<Observed>,
+    observed: Option<(Observed, u32)>,
 ) -> Result<WaitHandle, LockError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let Some(count) = queue.count_waiter() else {
@@ -58,12 +59,13 @@ pub(super) fn enter(
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
     let mut waiter = Waiter::new(id, terms, end, reply);
-    let answer_to_caller = observed.as_ref().and_then(Observed::answer);
+    let (observed, asked) = observed.unwrap_or_default();
+    let answer_to_caller = observed.answer();
     waiter.refused = answer_to_caller.map(|answer| (answer, engine.clock().now()));
-    let needs_poller = queue.enter(waiter, u32::from(observed.is_some()));
+    let needs_poller = queue.enter(waiter, asked);
     let handle = WaitHandle::new(engine, queue.another(), id, answer, count);
     if needs_poller {
-        waiting::start_poller(engine, queue, observed.unwrap_or_default())?;
+        waiting::start_poller(engine, queue, observed)?;
     }
     Ok(handle)
 }

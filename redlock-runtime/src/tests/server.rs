@@ -55,6 +55,7 @@ struct State {
     publishes: Option<Duration>,
     local_connection: Local,
     has_uncertain_signals: bool,
+    is_unconnected: bool,
     acquires_all: bool,
     /// Each acquire is answered when it is repeated: its connection broke under the first try.
     repeats_acquires: bool,

@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fate, SECOND};
-use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits};
+use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits, waits_for};
 use super::server::Server;
 use crate::backend::CLAIM_WINDOW;
 use crate::client::Redlock;
+use crate::error::LockError;
 use crate::options::Wait;
 use crate::state::LostReason;
 
@@ -233,4 +234,59 @@ async fn a_wait_in_which_nothing_was_answered_does_not_end_as_if_the_lock_were_t
     for call in [first, second] {
         call.await.unwrap().unwrap().release().await.unwrap();
     }
+}
+
+/// A server on which answers take a while, and whose signals this client does not receive yet.
+fn slow_without_signals() -> Arc<Server> {
+    let server = Server::new();
+    server.is_without_signals(true);
+    server.next("acquire", vec![Fate::Slow(10 * MOMENT); 9]);
+    server
+}
+
+/// To make the connection would take longer than the hold lasts.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_be_told_yet_asks_again_for_a_lock_that_is_held_briefly() {
+    let server = slow_without_signals();
+    let (holder, redlock) = (server.set("k", EXPIRE), server.client());
+    let waiter = waits(&redlock).await;
+    // Before the first answer.
+    server.free(&holder);
+    let guard = granted(waiter).await;
+    assert_eq!(server.take_verbs(), ["acquire", "acquire"]);
+    guard.release().await.unwrap();
+    server.take_log();
+    // It was no competition that lasted.
+    drop(holds(&redlock).await);
+    assert_eq!(server.take_verbs()[0], "acquire");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_be_told_yet_queues_after_three_attempts_and_others_after_one() {
+    let server = slow_without_signals();
+    let holder = server.set("k", EXPIRE);
+    let waiter = waits(&server.client()).await;
+    tokio::time::sleep(50 * MOMENT).await;
+    assert_eq!(server.take_verbs(), ["acquire", "acquire", "acquire", "join"]);
+    server.is_without_signals(false);
+    let another = waits(&server.client()).await;
+    tokio::time::sleep(50 * MOMENT).await;
+    assert_eq!(server.take_verbs(), ["acquire", "join"]);
+    server.free(&holder);
+    drop(granted(waiter).await);
+    drop(granted(another).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_before_a_connection_for_signals_end_with_the_wait_and_count() {
+    let server = slow_without_signals();
+    let (_holder, redlock) = (server.set("k", EXPIRE), server.client());
+    let refused = redlock.lock("k").wait(Wait::AtMost(15 * MOMENT)).acquire().await;
+    assert!(matches!(refused, Err(LockError::Timeout { attempts: 2, .. })), "{refused:?}");
+    assert_eq!(server.take_verbs(), ["acquire", "acquire"]);
+    let waiter = waits_for(&redlock, EXPIRE, Wait::AtMost(SECOND)).await;
+    tokio::time::sleep(10 * MOMENT).await;
+    redlock.shutdown(SECOND).await;
+    let refused = waiter.await.unwrap();
+    assert!(matches!(refused, Err(LockError::ShuttingDown { .. })), "{refused:?}");
 }

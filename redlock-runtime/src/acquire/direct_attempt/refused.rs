@@ -27,9 +27,6 @@ impl DirectAttempt {
             Ungranted::Busy { answer, .. } => {
                 observed.busy(answer, now);
                 warn_if_endless(engine, &claim.key, terms.template, &observed);
-                if engine.fifo_queue().is_some() {
-                    self.queue.state().contend();
-                }
             }
             Ungranted::Failed(fault) => {
                 let is_final = fault.is_final;

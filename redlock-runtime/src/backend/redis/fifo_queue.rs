@@ -17,6 +17,10 @@ impl<S: Source> FifoQueue for Route<S> {
         self.core.registry.subscribe(claim)
     }
 
+    fn is_unconnected(&self) -> bool {
+        self.core.registry.is_unconnected()
+    }
+
     /// A message in a cluster reaches the subscribers of every server, and a script counts only
     /// those of its own server.
     fn is_signal_certain(&self) -> bool {

@@ -8,6 +8,11 @@ use crate::tests::simulation::line::Entry;
 use crate::tests::simulation::node::{Answer, Command};
 
 impl Server {
+    /// Whether a connection for signals has still to be made.
+    pub(in crate::tests) fn is_without_signals(&self, is_unconnected: bool) {
+        self.state().is_unconnected = is_unconnected;
+    }
+
     /// From now on a signal may come though the lock was given to another process.
     pub(in crate::tests) fn signals_uncertainly(&self) {
         self.state().has_uncertain_signals = true;
@@ -17,6 +22,10 @@ impl Server {
 impl FifoQueue for Server {
     fn subscribe(&self, claim: &Claim) -> Subscription {
         self.subscriptions.issue(0, &claim.owner)
+    }
+
+    fn is_unconnected(&self) -> bool {
+        self.state().is_unconnected
     }
 
     fn is_signal_certain(&self) -> bool {

@@ -158,6 +158,11 @@ impl FifoQueue for Wire {
         self.world.subscriptions.issue(self.process, &claim.owner)
     }
 
+    /// A connection is made at the beginning, and now and then.
+    fn is_unconnected(&self) -> bool {
+        (self.world.now() + 90 * self.process as Tick) % 500 < 50
+    }
+
     fn is_signal_certain(&self) -> bool {
         true
     }

@@ -160,6 +160,11 @@ impl Registry {
         *self.phase.borrow() == Phase::Heard
     }
 
+    /// Is the connection not made yet, be it that no waiter has needed it?
+    pub(crate) fn is_unconnected(&self) -> bool {
+        matches!(*self.phase.borrow(), Phase::Unused | Phase::Wanted)
+    }
+
     /// Returns when a waiter needs signals.
     pub(crate) async fn wanted(&self) {
         let mut phase = self.phase.subscribe();
