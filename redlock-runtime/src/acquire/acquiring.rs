@@ -169,7 +169,7 @@ async fn acquire_or_wait(
                     Ok(ownership) => return Ok(ownership),
                     Err(refused) => refused,
                 };
-                match refused.repeated(engine, &observed, end) {
+                match refused.repeated(engine, terms, &observed, end) {
                     Ok(next) => attempt = next,
                     Err(last) => break enter_after(engine, (order, terms), last, end, observed)?,
                 }

@@ -26,7 +26,8 @@ pub(super) struct DirectAttempt {
 }
 
 /// How many attempts a caller makes while this client has no connection for signals. To make that
-/// connection takes some round trips: a lock that is held for less is free again before.
+/// connection takes some round trips: a lock that is held for less is free again before, and no
+/// connection is needed.
 const UNCONNECTED_ATTEMPTS: u32 = 3;
 
 /// `Err`: the lock was not granted, for a reason that was observed and that may pass.
@@ -41,27 +42,36 @@ impl DirectAttempt {
         Self { queue, guard, begun, number: 1 }
     }
 
-    /// The next attempt of a caller whose wait is over at `end`. `Err`: the caller waits in the
-    /// queue instead.
+    /// The next attempt of a caller whose wait is over at `end`, if one is due before it enters
+    /// the queue; else the last one.
     pub(super) fn repeated(
         self,
         engine: &Engine,
+        terms: &Terms,
         observed: &Observed,
         end: Moment,
     ) -> Result<Self, Self> {
         let begun = engine.clock().now();
         let is_unconnected = engine.fifo_queue().is_some_and(FifoQueue::is_unconnected);
-        let is_due = is_unconnected && self.number < UNCONNECTED_ATTEMPTS && begun < end;
-        if is_due && observed.is_busy() {
-            Ok(Self { begun, number: self.number + 1, ..self })
-        } else {
-            Err(self)
-        }
+        let may_repeat = is_unconnected && self.number < UNCONNECTED_ATTEMPTS && begun < end;
+        let is_due = may_repeat
+            && observed.is_busy()
+            && !observed.is_endless()
+            && !engine.shutdowns().refuse(terms.shutdowns_before)
+            && self.others_wait_until(begun.plus(begun.since(self.begun)));
+        if is_due { Ok(Self { begun, number: self.number + 1, ..self }) } else { Err(self) }
     }
 
-    /// Another process competes for the lock, if the last attempt showed that.
+    /// Do callers that came meanwhile wait for this one until then? The next answer may take as
+    /// long as the last one.
+    fn others_wait_until(&self, answered: Moment) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.lasts_until(answered))
+    }
+
+    /// Notes that another process competes for the lock, if an attempt was refused. Only refused
+    /// ones are repeated.
     pub(super) fn note_contention(&self, engine: &Engine, observed: &Observed) {
-        if observed.is_busy() && engine.fifo_queue().is_some() {
+        if (observed.is_busy() || self.number > 1) && engine.fifo_queue().is_some() {
             self.queue.state().contend();
         }
     }
@@ -109,7 +119,7 @@ impl DirectAttempt {
             Err(why) => return self.not_granted(engine, terms, claim, why).map(Err),
         };
         let begin = Begin { at: tenure.confirmed.sent, is_taken: is_polled };
-        match grant(engine, &self.queue, tenure, *terms, 1, begin) {
+        match grant(engine, &self.queue, tenure, *terms, self.number, begin) {
             Ok(granted) => {
                 let ownership = Ownership::new(engine, self.queue.another(), granted);
                 Ok(Ok(ownership.with_pending(pending)))

@@ -43,8 +43,8 @@ pub(super) fn enter_after(
     Ok(handle)
 }
 
-/// Enters the local queue, at the front if the caller has made so many attempts of its own, and the
-/// last one `observed` this.
+/// Enters the local queue. `observed`: what the last attempt of the caller's own showed, and how
+/// many it made; such a caller enters at the front.
 pub(super) fn enter(
     engine: &Arc<Engine>,
     queue: QueueHandle,

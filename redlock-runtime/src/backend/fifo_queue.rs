@@ -115,7 +115,7 @@ pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
     /// Subscribe before the owner enqueues: a signal may come before the answer.
     fn subscribe(&self, claim: &Claim) -> Subscription;
 
-    /// Is the connection for signals not made yet? Then whoever enqueues waits for it.
+    /// Is the connection for signals not made yet? A caller that enqueues waits for it.
     fn is_unconnected(&self) -> bool;
 
     /// Does every signal prove that the lock was handed over? Otherwise the server may have counted

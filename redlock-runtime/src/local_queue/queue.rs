@@ -171,6 +171,15 @@ pub(crate) struct DirectAttemptGuard {
     id: u64,
 }
 
+impl DirectAttemptGuard {
+    /// Do other callers still wait for this one at `moment`?
+    pub(crate) fn lasts_until(&self, moment: Moment) -> bool {
+        let state = self.handle.queue.state();
+        let is_current = state.direct_attempt.is_some_and(|attempt| attempt.id == self.id);
+        is_current && state.direct_attempt_ends(moment).is_some()
+    }
+}
+
 impl Drop for DirectAttemptGuard {
     fn drop(&mut self) {
         let queue = &self.handle.queue;

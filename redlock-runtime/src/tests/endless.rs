@@ -136,3 +136,14 @@ async fn any_value_of_the_key_is_a_holder() {
         assert!(told.iter().all(|line| line.len() < 1_000), "{told:?}");
     }
 }
+
+/// To ask again at once is of no use there.
+#[tokio::test(start_paused = true)]
+async fn whoever_has_no_signals_yet_asks_for_an_endless_lock_once_before_it_enqueues() {
+    let server = server();
+    server.set_unconnected(true);
+    let waiter = tokio::spawn(server.client().lock("k").wait(Wait::Forever).acquire());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(server.take_verbs(), ["acquire", "join"]);
+    waiter.abort();
+}

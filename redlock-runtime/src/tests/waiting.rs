@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fate, SECOND};
-use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits, waits_for};
+use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits};
 use super::server::Server;
 use crate::backend::CLAIM_WINDOW;
 use crate::client::Redlock;
-use crate::error::LockError;
+use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 use crate::state::LostReason;
 
@@ -237,17 +237,17 @@ async fn a_wait_in_which_nothing_was_answered_does_not_end_as_if_the_lock_were_t
 }
 
 /// A server on which answers take a while, and whose signals this client does not receive yet.
-fn slow_without_signals() -> Arc<Server> {
+fn slow_and_unconnected() -> Arc<Server> {
     let server = Server::new();
-    server.is_without_signals(true);
-    server.next("acquire", vec![Fate::Slow(10 * MOMENT); 9]);
+    server.set_unconnected(true);
+    server.next("acquire", vec![Fate::Slow(3 * MOMENT); 9]);
     server
 }
 
 /// To make the connection would take longer than the hold lasts.
 #[tokio::test(start_paused = true)]
-async fn who_cannot_be_told_yet_asks_again_for_a_lock_that_is_held_briefly() {
-    let server = slow_without_signals();
+async fn a_caller_without_signals_asks_again_for_a_lock_that_is_held_briefly() {
+    let server = slow_and_unconnected();
     let (holder, redlock) = (server.set("k", EXPIRE), server.client());
     let waiter = waits(&redlock).await;
     // Before the first answer.
@@ -256,37 +256,71 @@ async fn who_cannot_be_told_yet_asks_again_for_a_lock_that_is_held_briefly() {
     assert_eq!(server.take_verbs(), ["acquire", "acquire"]);
     guard.release().await.unwrap();
     server.take_log();
-    // It was no competition that lasted.
+    // The refusal is no reason to enqueue the next time.
     drop(holds(&redlock).await);
     assert_eq!(server.take_verbs()[0], "acquire");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_be_told_yet_queues_after_three_attempts_and_others_after_one() {
-    let server = slow_without_signals();
-    let holder = server.set("k", EXPIRE);
-    let waiter = waits(&server.client()).await;
+async fn a_caller_without_signals_enqueues_after_three_attempts_and_any_other_after_one() {
+    let server = slow_and_unconnected();
+    let (holder, redlock) = (server.set("k", EXPIRE), server.client());
+    // It comes while the first one asks, and stands behind it.
+    let waiters = [waits(&redlock).await, waits(&redlock).await];
     tokio::time::sleep(50 * MOMENT).await;
     assert_eq!(server.take_verbs(), ["acquire", "acquire", "acquire", "join"]);
-    server.is_without_signals(false);
+    server.set_unconnected(false);
     let another = waits(&server.client()).await;
     tokio::time::sleep(50 * MOMENT).await;
     assert_eq!(server.take_verbs(), ["acquire", "join"]);
     server.free(&holder);
-    drop(granted(waiter).await);
+    for waiter in waiters {
+        drop(granted(waiter).await);
+    }
     drop(granted(another).await);
 }
 
+/// Others of its process do not wait for more than one question.
 #[tokio::test(start_paused = true)]
-async fn attempts_before_a_connection_for_signals_end_with_the_wait_and_count() {
-    let server = slow_without_signals();
+async fn a_caller_without_signals_asks_again_only_while_others_wait_for_it() {
+    let server = slow_and_unconnected();
+    server.recovers("acquire");
+    server.next("acquire", [Fate::Slow(QUESTION / 2)]);
+    let holder = server.set("k", EXPIRE);
+    let waiter = waits(&server.client()).await;
+    tokio::time::sleep(50 * MOMENT).await;
+    assert_eq!(server.take_verbs(), ["acquire", "join"]);
+    server.free(&holder);
+    drop(granted(waiter).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_signals_asks_no_more_once_its_wait_is_over() {
+    let server = slow_and_unconnected();
     let (_holder, redlock) = (server.set("k", EXPIRE), server.client());
-    let refused = redlock.lock("k").wait(Wait::AtMost(15 * MOMENT)).acquire().await;
+    let refused = redlock.lock("k").wait(Wait::AtMost(5 * MOMENT)).acquire().await;
     assert!(matches!(refused, Err(LockError::Timeout { attempts: 2, .. })), "{refused:?}");
     assert_eq!(server.take_verbs(), ["acquire", "acquire"]);
-    let waiter = waits_for(&redlock, EXPIRE, Wait::AtMost(SECOND)).await;
-    tokio::time::sleep(10 * MOMENT).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_signals_asks_no_more_once_a_shutdown_has_begun() {
+    let server = slow_and_unconnected();
+    let (_holder, redlock) = (server.set("k", EXPIRE), server.client());
+    let waiter = waits(&redlock).await;
     redlock.shutdown(SECOND).await;
     let refused = waiter.await.unwrap();
     assert!(matches!(refused, Err(LockError::ShuttingDown { .. })), "{refused:?}");
+    assert_eq!(server.take_verbs(), ["acquire"]);
+}
+
+/// What fails is tried once by the caller, once by the poller, and then after pauses.
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_signals_asks_again_only_where_the_lock_is_held() {
+    let server = slow_and_unconnected();
+    server.recovers("acquire");
+    server.next("acquire", vec![Fate::Refused(NodeErrorKind::Loading, false); 9]);
+    let waiter = waits(&server.client()).await;
+    assert_eq!(server.take_verbs(), ["acquire", "acquire"]);
+    drop(granted(waiter).await);
 }

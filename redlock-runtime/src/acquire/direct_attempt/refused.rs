@@ -33,7 +33,7 @@ impl DirectAttempt {
                 observed.failed(fault, self.begun);
                 if is_final {
                     let time = CallTime { started: terms.started, now };
-                    return Err(observed.error(&claim.key, time, 1, None));
+                    return Err(observed.error(&claim.key, time, self.number, None));
                 }
             }
         }

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use super::Server;
+use super::{Server, Signals};
 use crate::backend::{Claim, Enqueued, FifoQueue, Look, Reply, Rotated, Subscription, TokensUsed};
 use crate::tests::simulation::line::Entry;
 use crate::tests::simulation::node::{Answer, Command};
 
 impl Server {
     /// Whether a connection for signals has still to be made.
-    pub(in crate::tests) fn is_without_signals(&self, is_unconnected: bool) {
-        self.state().is_unconnected = is_unconnected;
+    pub(in crate::tests) fn set_unconnected(&self, is_unconnected: bool) {
+        let signals = if is_unconnected { Signals::Unconnected } else { Signals::Certain };
+        self.state().signals = signals;
     }
 
     /// From now on a signal may come though the lock was given to another process.
     pub(in crate::tests) fn signals_uncertainly(&self) {
-        self.state().has_uncertain_signals = true;
+        self.state().signals = Signals::Uncertain;
     }
 }
 
@@ -25,11 +26,11 @@ impl FifoQueue for Server {
     }
 
     fn is_unconnected(&self) -> bool {
-        self.state().is_unconnected
+        self.state().signals == Signals::Unconnected
     }
 
     fn is_signal_certain(&self) -> bool {
-        !self.state().has_uncertain_signals
+        self.state().signals != Signals::Uncertain
     }
 
     fn enqueue<'a>(

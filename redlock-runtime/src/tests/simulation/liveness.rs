@@ -87,7 +87,9 @@ impl LocalQueue {
     /// A call may have it while it waits for further keys, or it may not any more.
     pub(super) fn count_possible_holder(&mut self, may: bool, now: Tick) {
         self.had_by = if may { self.had_by + 1 } else { self.had_by - 1 };
-        (self.held_until, self.barred_until) = (now, now);
+        if !may {
+            (self.held_until, self.barred_until) = (now, now);
+        }
     }
 
     pub(super) fn enter(&mut self, hold: &Arc<Hold>) {

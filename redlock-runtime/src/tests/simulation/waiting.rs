@@ -158,9 +158,10 @@ impl FifoQueue for Wire {
         self.world.subscriptions.issue(self.process, &claim.owner)
     }
 
-    /// A connection is made at the beginning, and now and then.
+    /// A connection is made at the beginning, and again now and then.
     fn is_unconnected(&self) -> bool {
-        (self.world.now() + 90 * self.process as Tick) % 500 < 50
+        let now = self.world.now();
+        now < 50 || (now + 90 * self.process as Tick) % 500 < 50
     }
 
     fn is_signal_certain(&self) -> bool {

@@ -208,3 +208,15 @@ fn anything_else_is_not_a_message() {
     }
     assert!(parse(b"41 48 500 1 \xff lock:k").is_none());
 }
+
+#[test]
+fn a_connection_is_still_to_be_made_before_it_is_heard_and_not_where_it_cannot_be() {
+    let registry = Registry::new(subscription::channel());
+    assert!(registry.is_unconnected());
+    for (phase, is_unconnected) in
+        [(Phase::Wanted, true), (Phase::Heard, false), (Phase::Silent, false)]
+    {
+        registry.enter(phase);
+        assert_eq!(registry.is_unconnected(), is_unconnected, "{phase:?}");
+    }
+}
