@@ -11,16 +11,16 @@ use crate::engine::Engine;
 use crate::hold::{Begin, Granted, Hold, Tenure};
 use crate::local_queue::{QueueHandle, Successor, Waiter};
 
-/// Takes a lock back from a caller that went away before it learned of it. `None`: the lock was
-/// lost.
-fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> Option<Tenure> {
+/// Takes a lock back from a caller that went away before it learned of it: its hold has ended, and
+/// the tenure goes on. `None`: the lock was lost.
+fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> Option<Granted> {
     if !granted.scheduler.end(&granted.hold, engine.clock().now()) {
         release_ended(engine, queue, &granted);
         return None;
     }
     drop(granted.hold.take_pending());
     granted.tenure.renewed(granted.hold.confirmed(), granted.hold.server_end());
-    Some(granted.tenure)
+    Some(granted)
 }
 
 /// The outcome of giving a lock to a waiter.
@@ -28,8 +28,8 @@ pub(crate) enum Delivery {
     Done,
     /// The lease was used up; the lock was released.
     TooLate(Waiter, Duration),
-    /// The waiter has gone.
-    Returned(Tenure),
+    /// The waiter has gone. Its hold is over, and counts as the last one of this process.
+    Returned(Granted),
 }
 
 /// Makes a waiter the holder. `at`: when its hold begins, if not with the lease.
@@ -66,12 +66,15 @@ pub(super) fn pass_on(
     mut tenure: Tenure,
     now: Moment,
 ) -> Option<Tenure> {
+    // The last hold, if a waiter had the lock since.
+    let mut last: Option<Arc<Hold>> = None;
     loop {
-        match queue.next(hold, tenure, now) {
+        match queue.next(last.as_deref().unwrap_or(hold), tenure, now) {
             Successor::Nobody(left) => return Some(left),
             Successor::Poller => return None,
             Successor::Waiter(waiter, passed, _in_hand) => {
-                tenure = hand_to(engine, queue, passed, waiter, now)?;
+                let unwanted = hand_to(engine, queue, passed, waiter, now)?;
+                (last, tenure) = (Some(unwanted.hold), unwanted.tenure);
             }
         }
     }
@@ -84,7 +87,7 @@ fn hand_to(
     tenure: Tenure,
     waiter: Waiter,
     now: Moment,
-) -> Option<Tenure> {
+) -> Option<Granted> {
     match deliver(engine, queue, tenure, waiter, Some(now)) {
         Delivery::Done => None,
         // The lease was over and is being released: the waiters start again.
@@ -110,8 +113,36 @@ mod tests {
     use crate::hold::{ConfirmedLease, Terms};
     use crate::key::LockKey;
     use crate::kind::Kind;
+    use crate::local_queue::Answer;
     use crate::owner::Owner;
     use crate::tests::fake::fake;
+
+    const EXPIRE: Duration = Duration::from_secs(30);
+
+    /// A lock that was granted now, and its queue.
+    fn granted(engine: &Arc<Engine>) -> (QueueHandle, Tenure) {
+        let (key, kind) = (LockKey::new("", "k").unwrap(), Kind::Exclusive);
+        let queue = engine.local_queue(&key, kind);
+        let claim = Claim { key, owner: Owner::fresh(&engine.client), expire: EXPIRE, kind };
+        let number = |value| FencingToken::new(value).unwrap();
+        let fencing_tokens = FencingTokens { first: number(1), last: number(9) };
+        let confirmed = ConfirmedLease { sent: engine.clock().now(), lease: EXPIRE };
+        (queue, Tenure::new(claim, confirmed, fencing_tokens))
+    }
+
+    fn waiter(engine: &Engine, id: u64) -> (Waiter, oneshot::Receiver<Answer>) {
+        let terms = Terms {
+            template: "k",
+            expire: EXPIRE,
+            min_hold: Duration::ZERO,
+            max_renew: None,
+            started: engine.clock().now(),
+            shutdowns_before: Some(0),
+            is_leader: false,
+        };
+        let (reply, answer) = oneshot::channel();
+        (Waiter::new(id, terms, Moment::NEVER, reply), answer)
+    }
 
     /// The end of its release would be news as well, but it may take long.
     #[tokio::test(start_paused = true)]
@@ -119,27 +150,27 @@ mod tests {
         let (redlock, fake) = fake();
         fake.state().script.next(Command::Release, [Fate::LostRequest]);
         let engine = redlock.engine();
-        let (key, kind) = (LockKey::new("", "k").unwrap(), Kind::Exclusive);
-        let queue = engine.local_queue(&key, kind);
-        let (expire, sent) = (Duration::from_secs(30), engine.clock().now());
-        let claim = Claim { key, owner: Owner::fresh(&engine.client), expire, kind };
-        let fencing_tokens = FencingTokens::one(FencingToken::new(1).unwrap());
-        let tenure = Tenure::new(claim, ConfirmedLease { sent, lease: expire }, fencing_tokens);
-        let terms = Terms {
-            template: "k",
-            expire,
-            min_hold: Duration::ZERO,
-            max_renew: None,
-            started: sent,
-            shutdowns_before: Some(0),
-            is_leader: false,
-        };
-        let (reply, _answer) = oneshot::channel();
-        let waiter = Waiter::new(1, terms, Moment::NEVER, reply);
-        tokio::time::advance(expire).await;
+        let (queue, tenure) = granted(engine);
+        let (waiter, _answer) = waiter(engine, 1);
+        tokio::time::advance(EXPIRE).await;
         assert!(hand_to(engine, &queue, tenure, waiter, engine.clock().now()).is_none());
         assert_eq!(queue.state().waiters.len(), 1);
         let mut nobody = Context::from_waker(Waker::noop());
         assert!(pin!(queue.news.notified()).poll(&mut nobody).is_ready());
+    }
+
+    /// The hold of the one that went was the last one of this process.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_comes_back_goes_to_the_next_waiter_without_the_poller() {
+        let (redlock, _fake) = fake();
+        let engine = redlock.engine();
+        let (queue, tenure) = granted(engine);
+        let ((first, gone), (next, mut answer)) = (waiter(engine, 1), waiter(engine, 2));
+        queue.enter(next, 0);
+        drop(gone);
+        let now = engine.clock().now();
+        let back = hand_to(engine, &queue, tenure, first, now).unwrap();
+        assert!(pass_on(engine, &queue, &back.hold, back.tenure, now).is_none());
+        assert!(answer.try_recv().unwrap().is_ok());
     }
 }

@@ -15,9 +15,10 @@ pub(super) fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: &
 
 /// Releases a lock whose hold has ended.
 pub(super) fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
-    queue.let_go(&granted.hold);
     let server_end = granted.hold.server_end();
+    // It counts before the waiters of this process are told.
     let task = ReleaseTask::new(engine, &granted.tenure, server_end, queue.another());
+    queue.let_go(&granted.hold);
     drop(granted.hold.take_pending());
     release::in_background(task);
 }

@@ -133,10 +133,13 @@ impl Ownership {
                 return None;
             };
             tenure = left;
-        } else {
-            queue.let_go(&self.hold);
+            return Some(ReleaseTask::new(&self.engine, &tenure, server_end, queue));
         }
-        Some(ReleaseTask::new(&self.engine, &tenure, server_end, queue))
+        // The release counts before the waiters of this process are told: their attempt would
+        // overtake it.
+        let task = ReleaseTask::new(&self.engine, &tenure, server_end, queue.another());
+        queue.let_go(&self.hold);
+        Some(task)
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) async fn deliver(
             Delivery::Done => poller.observed = Observed::default(),
             Delivery::TooLate(waiter, took) => poller.too_late(waiter, took),
             Delivery::Returned(unwanted) => {
-                tenure = unwanted;
+                tenure = unwanted.tenure;
                 continue;
             }
         }

@@ -186,6 +186,17 @@ fn rest(state: &mut QueueState, until: Moment, why: RestReason) -> NextStep {
     NextStep::Rest(until)
 }
 
+/// Releases what a holder has left for the waiters of this process.
+fn free_returned(
+    engine: &Arc<Engine>,
+    queue: &QueueHandle,
+    returned: Option<Box<(Tenure, PendingCommand)>>,
+) {
+    if let Some((tenure, _pending)) = returned.map(|returned| *returned) {
+        release::free(engine, queue, &tenure);
+    }
+}
+
 /// Replaces a poller that ends early: by a panic, or with the runtime of the caller that started
 /// it.
 impl<S: Strategy> Drop for Poller<S> {
@@ -200,9 +211,7 @@ impl<S: Strategy> Drop for Poller<S> {
             let is_needed = state.first().is_some() && !std::thread::panicking();
             (state.returned.take(), is_needed)
         };
-        if let Some((tenure, _pending)) = returned.map(|returned| *returned) {
-            release::free(engine, queue, &tenure);
-        }
+        free_returned(engine, queue, returned);
         // The thread is started before its replacement is created: the drop of a replacement that
         // cannot be spawned would create another replacement, without end.
         if let Some(thread) = is_needed.then(background_thread::handle).and_then(Result::ok) {
@@ -214,14 +223,16 @@ impl<S: Strategy> Drop for Poller<S> {
             drop(thread.spawn(heir.run()));
             return;
         }
-        let orphans = {
+        let (orphans, returned) = {
             let mut state = queue.state();
             (state.poller, state.left) = (PollerState::Absent, None);
-            std::mem::take(&mut state.waiters)
+            // A holder may have left another one since.
+            (std::mem::take(&mut state.waiters), state.returned.take())
         };
         for waiter in orphans.into_iter() {
             waiter.answer(Err(stopped("an acquire")));
         }
+        free_returned(engine, queue, returned);
     }
 }
 

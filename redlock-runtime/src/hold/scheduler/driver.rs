@@ -81,7 +81,7 @@ impl Scheduler {
                     Action::Sleep(_) | Action::Forget => others.push(hold),
                 }
             }
-            self.plan(&others, now, 0.0);
+            self.plan(&others, now, None);
         }
         let batches = due.into_values().flat_map(batches).collect();
         let mut state = self.state.lock();
@@ -90,8 +90,9 @@ impl Scheduler {
     }
 
     /// Plans when to check each of these leases next, and removes those that are over.
-    /// `head_start`: by which share of the allowed time the checks are early.
-    pub(super) fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: f64) {
+    /// `head_start`: by which share of the allowed time the checks are early that follow a renewal;
+    /// `None`: none was tried.
+    pub(super) fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: Option<f64>) {
         let look = |hold: &Arc<Hold>| (hold.is_offered(), hold.next_action(now, Duration::ZERO));
         let actions: Vec<(bool, Action)> = holds.iter().map(look).collect();
         // Dropped outside of the mutex: these may be the last references.
@@ -102,7 +103,12 @@ impl Scheduler {
             let at = match action {
                 // The caller took the lock meanwhile, and may have requested a check before this.
                 Action::Sleep(_) if was_offered && !hold.is_offered() => Moment::ZERO,
-                Action::Sleep(at) => at.minus(early_after_full_batch(hold).mul_f64(head_start)),
+                Action::Sleep(at) => {
+                    let share = head_start.unwrap_or_default();
+                    at.minus(early_after_full_batch(hold).mul_f64(share))
+                }
+                // Its caller took it meanwhile.
+                Action::Renew if head_start.is_none() => now,
                 Action::Renew => retry_at(hold, now),
                 Action::Withdraw => {
                     over.push(state.remove(hold));
@@ -172,5 +178,25 @@ impl Drop for DriverGuard {
         for hold in orphans {
             shielded(|| hold.lose(LostReason::Unreachable));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::fake::fake;
+
+    /// Between two looks, the caller may have taken an offer, whose lease has to be claimed.
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_is_due_and_was_not_tried_is_not_put_off() {
+        let (redlock, _fake) = fake();
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        let (hold, engine) = (Arc::clone(guard.lease().hold()), redlock.engine());
+        let (scheduler, due) = (engine.scheduler(), hold.due_at());
+        let planned = || scheduler.state.lock().schedule.next().map(|(at, _)| at);
+        scheduler.plan(std::slice::from_ref(&hold), due, None);
+        assert_eq!(planned(), Some(due));
+        scheduler.plan(std::slice::from_ref(&hold), due, Some(0.0));
+        assert!(planned() > Some(due));
     }
 }

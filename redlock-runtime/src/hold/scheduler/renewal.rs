@@ -30,7 +30,7 @@ impl Scheduler {
         // A full batch is renewed earlier than it must be, by a random share, so that leases that
         // were acquired together are not renewed together for ever.
         let head_start = if claims.len() >= BATCH { fastrand::f64() } else { 0.0 };
-        self.plan(&batch, now, head_start);
+        self.plan(&batch, now, Some(head_start));
     }
 }
 
