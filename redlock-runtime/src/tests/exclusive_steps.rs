@@ -189,6 +189,21 @@ fn a_token_is_raised_for_its_owner_and_never_lowered() {
     }
 }
 
+/// `WAIT` would count the replicas that have an earlier write of its connection.
+#[test]
+fn a_mark_that_needs_no_raising_is_written_as_well() {
+    for kind in [WRITE, Kind::Read] {
+        let (mut step, held) = (Step::new(), claim(kind, SECOND));
+        let mark = held.key.mark_key();
+        assert!(step.enters(&held));
+        step.server.execute(&[b"PEXPIRE", mark.as_bytes(), b"900"]);
+        let low = FencingToken::new(1).unwrap();
+        assert_eq!(step.ask(&simulated::raise(&held, low)), Found::Ours);
+        let Reply::Int(left) = step.server.execute(&[b"PTTL", mark.as_bytes()]) else { panic!() };
+        assert!(left > 86_400_000, "{kind:?}: {left}");
+    }
+}
+
 /// The lease of another reader goes on.
 #[test]
 fn no_token_is_raised_for_a_reader_whose_lease_has_ended() {

@@ -46,6 +46,16 @@ pub(super) struct Server {
     me: Weak<Self>,
 }
 
+/// How its client is signalled.
+#[derive(Default, PartialEq, Eq)]
+enum Signals {
+    #[default]
+    Certain,
+    Uncertain,
+    /// The connection for them has still to be made.
+    Unconnected,
+}
+
 #[derive(Default)]
 struct State {
     fates: HashMap<&'static str, VecDeque<Fate>>,
@@ -54,8 +64,7 @@ struct State {
     /// How long what is published is on its way; `None`: nobody hears it.
     publishes: Option<Duration>,
     local_connection: Local,
-    has_uncertain_signals: bool,
-    is_unconnected: bool,
+    signals: Signals,
     acquires_all: bool,
     /// Each acquire is answered when it is repeated: its connection broke under the first try.
     repeats_acquires: bool,

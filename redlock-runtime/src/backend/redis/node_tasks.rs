@@ -16,9 +16,12 @@ use crate::backend::{BackgroundTask, CLAIM_WINDOW, HealthCheck};
 use crate::key::LockKey;
 use crate::owner::Owner;
 use crate::shield::shielded;
+use crate::together::together;
 
 /// How long the answer to `nudge.lua` may take.
 const REPLY: Duration = Duration::from_secs(1);
+/// How many of them are sent at once.
+const AT_ONCE: usize = 64;
 
 /// The background task of a node, until it is dropped: also by a panic, or with its runtime.
 pub(crate) struct TaskGuard<S: Source> {
@@ -76,10 +79,16 @@ async fn follow<S: Source>(core: &NodeCore<S>) {
 /// to the next process if it is free.
 async fn nudge_overdue<S: Source>(Route { core, connection, .. }: &Route<S>) {
     loop {
-        for (key, owner) in core.handovers.overdue().await {
-            let free_soon = nudge(core, connection, &key, &owner).await;
-            if let Some(free_in) = free_soon {
-                core.handovers.look_again(&key, &owner, free_in);
+        let overdue = core.handovers.overdue().await;
+        // Several at once: one that is answered late delays no other one.
+        for some in overdue.chunks(AT_ONCE) {
+            let nudges =
+                some.iter().map(|(key, owner)| Box::pin(nudge(core, connection, key, owner)));
+            let answers = together(nudges.collect()).await;
+            for ((key, owner), free_in) in some.iter().zip(answers) {
+                if let Some(free_in) = free_in {
+                    core.handovers.look_again(key, owner, free_in);
+                }
             }
         }
     }

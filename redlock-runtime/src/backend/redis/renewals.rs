@@ -40,8 +40,9 @@ impl<S: Source> Route<S> {
             let (next, latest) = (&core.next_renewals, core.source.last_made());
             next.discard_older(latest);
             match send_script(&core.health, next, &call, &deadline, decode, no_undo).await {
-                // Not over one that was under way before the latest.
-                Ok(newer) if next.made_at() >= latest => {
+                // Not over one that was under way before the latest. Another renewal may have
+                // replaced it since.
+                Ok(newer) if newer.begun >= latest => {
                     core.renewals.adopt(next);
                     answer = newer;
                 }

@@ -60,8 +60,9 @@ pub(crate) async fn send_script<S: Source, T>(
                 };
                 sending.is_over = true;
                 health.heard();
+                let begun = sending.loan.connection.met().begun;
                 let loan = call.replicas.map(|_| sending.loan.clone());
-                return Ok(ScriptAnswer { reply, was_cut, sent, confirmed, loan });
+                return Ok(ScriptAnswer { reply, was_cut, sent, begun, confirmed, loan });
             }
             Ok(Err(error)) => {
                 let (why, loan) = (diagnose(node, &error), &sending.loan);
@@ -113,6 +114,8 @@ pub(crate) struct ScriptAnswer<T, C> {
     /// nothing: it may have been carried out, or may still arrive.
     pub(crate) was_cut: bool,
     pub(crate) sent: Moment,
+    /// When its connection began to be made.
+    pub(crate) begun: Moment,
     /// How many replicas have it, if that was requested.
     pub(crate) confirmed: RedisResult<u32>,
     /// Set if replicas were asked: commands that follow may need the same connection.

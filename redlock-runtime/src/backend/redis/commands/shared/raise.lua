@@ -21,20 +21,22 @@ local last = tonumber(redis.call('GET', KEYS[2]) or '0')
 if last ~= last or not last then
   return redis.error_reply('FENCE no fencing token is left behind ' .. KEYS[2])
 end
--- At `maxmemory` the first write of a script may not be a SET, and this one serves an owner that
--- has its lock already.
-local function set(key, life)
-  redis.call('PEXPIRE', key, life)
-  redis.call('SET', key, ARGV[2], 'PX', life)
-end
+local raised = math.max(last, fencing_token)
+-- A mark beyond all tokens that can be drawn has no longer life than the largest of these.
+local ahead_ms = math.max(0, math.min(raised, 9007199254740990) - now) / 1000
+local mark_life = string.format('%.0f', 172800000 + ahead_ms)
+-- A mark that needs no raising is written as well: `WAIT` counts the replicas that have the last
+-- write of its own connection, and would be content with that of an earlier command. At `maxmemory`
+-- the first write of a script may not be a SET, and this one serves an owner that has its lock
+-- already.
+redis.call('PEXPIRE', KEYS[2], mark_life)
 if last < fencing_token then
-  local ahead_ms = math.max(0, fencing_token - now) / 1000
-  set(KEYS[2], string.format('%.0f', 172800000 + ahead_ms))
+  redis.call('SET', KEYS[2], ARGV[2], 'PX', mark_life)
 end
 -- If there is a counter, the next fencing token comes after it. A counter that is no number is
 -- raised, too.
 local counter = redis.pcall('GET', KEYS[3])
 if type(counter) == 'string' and not ((tonumber(counter) or 0) >= fencing_token) then
-  set(KEYS[3], ARGV[3])
+  redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 end
 return 1
