@@ -163,13 +163,13 @@ pub(crate) enum Command {
     /// Run a command while a lock is held
     ///
     /// The lock is renewed while the command runs. Should it be lost, the command gets SIGTERM, and
-    /// SIGKILL after --grace, both before the lease can end on the server. The exit code is that of
+    /// SIGKILL after --grace, both before the time of the lease is over. The exit code is that of
     /// the command; or 75: another process has the lock; 69: Redis cannot be reached, or refuses;
     /// 76: the lock was lost, also where only the release finds that, or where it does not find out
     /// whether the lock was held to the end, after a command that ended with 0; 64: wrong usage;
     /// 71: the operating system refused what redlock itself needs; 126 and 127: the command cannot
-    /// be run, or is not found; 128 + n: signal n ended it. A signal that asks redlock to end, or
-    /// Ctrl-C, ends the command and then redlock itself, after the lock was released.
+    /// be run, or is not found; 128 + n: signal n ended it. A signal that asks redlock to end is
+    /// passed on to the command, and redlock ends behind it, after the lock was released.
     ///
     /// The command finds REDLOCK_KEY, REDLOCK_OWNER and REDLOCK_FENCING_TOKEN in its environment.
     Run(RunArgs),

@@ -54,8 +54,17 @@ impl Signals {
 }
 
 fn unless_ignored(signals: impl Iterator<Item = Signal>) -> impl Iterator<Item = Signal> {
-    let ignored = ignored();
-    signals.filter(move |signal| ignored >> (signal.as_raw() - 1) & 1 == 0)
+    let ignored = ignored().unwrap_or(0);
+    signals.filter(move |signal| !has(ignored, *signal))
+}
+
+fn has(set: u64, signal: Signal) -> bool {
+    set >> (signal.as_raw() - 1) & 1 == 1
+}
+
+/// Does a signal that this process does not handle have its effect, as far as is known?
+pub(crate) fn is_heeded(signal: Signal) -> bool {
+    ignored().is_some_and(|ignored| !has(ignored, signal))
 }
 
 pub(crate) fn is_ending(signal: Signal) -> bool {
@@ -63,8 +72,8 @@ pub(crate) fn is_ending(signal: Signal) -> bool {
 }
 
 /// The signals that are ignored, a bit each. Only Linux reports them.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    field.and_then(|field| u64::from_str_radix(field.trim(), 16).ok()).unwrap_or(0)
+fn ignored() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(field.trim(), 16).ok()
 }

@@ -68,9 +68,10 @@ impl Deadline {
         self.terminate(now)
     }
 
-    /// The command is to end, whatever the state of the lease.
+    /// The command is to end, whatever the state of the lease. A grace that has begun before goes
+    /// on.
     pub(super) fn terminate(&mut self, now: Moment) -> Verdict {
-        let kill_at = now.plus(self.grace).min(self.until);
+        let kill_at = now.plus(self.grace).min(self.until).min(self.kill_at.unwrap_or(self.until));
         self.kill_at = Some(kill_at);
         if now >= kill_at { Verdict::Kill } else { Verdict::Terminate(kill_at.since(now)) }
     }
@@ -113,6 +114,14 @@ mod tests {
         assert_eq!(deadline.judge(at(20_001), LOST), terminate(5_000));
         assert_eq!(deadline.judge(at(25_000), LOST), Verdict::GoOn);
         assert_eq!(deadline.judge(at(25_001), LOST), Verdict::Kill);
+    }
+
+    #[test]
+    fn a_second_reason_to_end_gives_no_second_grace() {
+        let mut deadline = deadline();
+        assert_eq!(deadline.judge(at(20_000), LOST), terminate(5_000));
+        assert_eq!(deadline.terminate(at(24_000)), terminate(1_000));
+        assert_eq!(deadline.judge(at(25_000), LOST), Verdict::Kill);
     }
 
     #[test]

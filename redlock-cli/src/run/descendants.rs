@@ -45,6 +45,11 @@ impl Descendants {
         self.living().is_empty() && children().into_iter().all(is_other)
     }
 
+    /// Is one left that could be killed, and has not ended yet?
+    pub(super) fn have_dying(&self) -> bool {
+        self.living().into_iter().any(Process::may_be_killed)
+    }
+
     fn look_twice(&self) -> Vec<Row> {
         let look = || below(self.redlock, &self.others, rows());
         let found = [look(), look()].concat();

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group,
-    test_kill_process, test_kill_process_group, wait, waitid, waitpid,
+    test_kill_process_group, wait, waitid, waitpid,
 };
 
 use super::process_table::{Row, rows};
@@ -46,8 +46,9 @@ impl Exit {
     pub(super) fn to_end(self, had_terminal: bool, asked_to_end: &[Signal]) -> End {
         let Self::Signal(number) = self else { return End::Code(self.code()) };
         match Signal::from_named_raw(number) {
-            Some(signal @ (Signal::INT | Signal::QUIT)) if had_terminal => End::SignalOfJob(signal),
+            // What the terminal sends to the command does not come to redlock.
             Some(signal) if asked_to_end.contains(&signal) => End::Signal(signal),
+            Some(signal @ (Signal::INT | Signal::QUIT)) if had_terminal => End::SignalOfJob(signal),
             _ => End::Code(self.code()),
         }
     }
@@ -118,10 +119,8 @@ impl Group {
     /// a disk? One of another user cannot be killed.
     pub(super) fn has_dying(&self) -> bool {
         let group = self.id.as_raw_nonzero().get();
-        let may_be_killed =
-            |id: i32| Pid::from_raw(id).is_some_and(|id| test_kill_process(id).is_ok());
         let of_group = |row: &Row| row.group == group && !row.is_over;
-        rows().into_iter().filter(of_group).any(|row| may_be_killed(row.process.id))
+        rows().into_iter().filter(of_group).any(|row| row.process.may_be_killed())
     }
 
     /// Does the outcome of a signal show that no process of the group is left?
@@ -208,6 +207,7 @@ mod tests {
         let (int, term) = (Signal::INT, Signal::TERM);
         assert_eq!(Exit::Code(130).to_end(true, &[int]), End::Code(130));
         assert_eq!(exit(int).to_end(true, &[]), End::SignalOfJob(int));
+        assert_eq!(exit(int).to_end(true, &[int]), End::Signal(int));
         assert_eq!(exit(int).to_end(false, &[]), End::Code(130));
         assert_eq!(exit(int).to_end(false, &[term, int]), End::Signal(int));
         assert_eq!(exit(term).to_end(true, &[]), End::Code(143));

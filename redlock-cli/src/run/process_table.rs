@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, test_kill_process};
 
 /// A process. Another one may have its id after its end, but not the time of its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +41,11 @@ pub(super) fn children() -> Vec<i32> {
 }
 
 impl Process {
+    /// Is it there, and not of another user?
+    pub(super) fn may_be_killed(self) -> bool {
+        Pid::from_raw(self.id).is_some_and(|id| test_kill_process(id).is_ok())
+    }
+
     /// Sends a signal to this process, and not to another one that has its id by now. It is no
     /// error if this one is over.
     pub(super) fn send(self, signal: Signal) -> io::Result<()> {

@@ -71,7 +71,7 @@ pub(crate) async fn run(
         Ok(outcome) => outcome,
         Err(error) => {
             // The lock is free before the error is reported, unless it has a `min_hold`.
-            let (_, signal) = unless_given_up(guard.release(), &mut signals).await;
+            let (_, signal) = unless_given_up(guard.release(), false, &mut signals).await;
             let failure = Failure::new(failure::SYSTEM, format!("cannot start it: {error}"));
             let Some(signal) = signal else { return Err(failure) };
             complain(&failure.message);
@@ -83,7 +83,8 @@ pub(crate) async fn run(
         redlock.shutdown(FAREWELL).await;
         return Ok(End::Code(failure::LOST));
     }
-    let (is_in_doubt, signal) = unless_given_up(release(guard), &mut signals).await;
+    let was_asked = outcome.was_asked_to_end;
+    let (is_in_doubt, signal) = unless_given_up(release(guard), was_asked, &mut signals).await;
     if is_in_doubt.is_none() {
         let within = show(FAREWELL);
         complain(&format!(
@@ -93,7 +94,7 @@ pub(crate) async fn run(
     Ok(match (outcome.end, signal) {
         (End::Code(_), Some(signal)) => End::Signal(signal),
         // A command that has failed says so by its own code.
-        (End::Code(0), None) if is_in_doubt == Some(true) => End::Code(failure::LOST),
+        (End::Code(0), None) if is_in_doubt != Some(false) => End::Code(failure::LOST),
         (end, _) => end,
     })
 }
@@ -159,14 +160,16 @@ async fn given_up(signals: &mut Signals) -> Signal {
 }
 
 /// Waits for what a release finds, and for a signal that asks this process to end: the release has
-/// [`FAREWELL`] from then on.
+/// [`FAREWELL`] from then on. `was_asked`: such a signal has come before.
 async fn unless_given_up<T>(
     release: impl Future<Output = T>,
+    was_asked: bool,
     signals: &mut Signals,
 ) -> (Option<T>, Option<Signal>) {
     let mut release = pin!(release);
+    let time = if was_asked { FAREWELL } else { Duration::MAX };
     let signal = tokio::select! {
-        found = &mut release => return (Some(found), None),
+        found = timeout(time, &mut release) => return (found.ok(), None),
         signal = given_up(signals) => signal,
     };
     (timeout(FAREWELL, release).await.ok(), Some(signal))

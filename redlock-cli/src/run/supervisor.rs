@@ -65,6 +65,8 @@ pub(super) struct Phase {
     waits_without_shell: usize,
     /// The signals that asked this process to end, and were passed on.
     asked_to_end: Vec<Signal>,
+    /// The last of them, if it came behind the end of the command.
+    asked_behind_end: Option<Signal>,
     messages: Messages,
 }
 
@@ -86,6 +88,8 @@ pub(super) struct Outcome {
     pub(super) end: End,
     /// The command was ended because of its lock.
     pub(super) is_lost: bool,
+    /// A signal asked this process to end.
+    pub(super) was_asked_to_end: bool,
 }
 
 impl Supervisor<'_> {
@@ -122,8 +126,12 @@ impl Supervisor<'_> {
         if matches!(exit, Exit::Signal(_)) {
             self.terminal.restore_modes();
         }
-        let end = exit.to_end(had_terminal, &self.phase.asked_to_end);
-        Ok(Outcome { end, is_lost: self.phase.is_lost })
+        let Phase { is_lost, asked_to_end, asked_behind_end, .. } = self.phase;
+        let end = match (exit.to_end(had_terminal, &asked_to_end), asked_behind_end) {
+            (End::Code(_), Some(signal)) => End::Signal(signal),
+            (end, _) => end,
+        };
+        Ok(Outcome { end, is_lost, was_asked_to_end: !asked_to_end.is_empty() })
     }
 
     /// Lets the command begin, unless it would have to end at once.
@@ -154,12 +162,15 @@ impl Supervisor<'_> {
             return false;
         }
         // What cannot be killed, as it belongs to another user, is not waited for.
-        let has_dying = self.group.has_dying();
+        let is_lost = self.phase.is_lost;
+        let has_dying = self.group.has_dying() || is_lost && self.descendants.have_dying();
         if has_dying && !std::mem::replace(&mut self.phase.told.dying, true) {
             let key = self.guard.key();
+            let kept = format!(", and keeps lock `{key}` for as long as it can be renewed");
+            let kept = if is_lost { String::new() } else { kept };
             self.phase.messages.tell(format!(
                 "a process of the command was killed, and has not ended: it may wait for a disk; \
-                 redlock waits for it, and keeps lock `{key}` for as long as it can be renewed"
+                 redlock waits for it{kept}"
             ));
         }
         !has_dying
@@ -338,6 +349,9 @@ impl Supervisor<'_> {
                 self.signal(other);
                 if is_ending(other) {
                     self.phase.asked_to_end.push(other);
+                    if self.group.exit().is_some() {
+                        self.phase.asked_behind_end = Some(other);
+                    }
                     // A command that is stopped would not get the signal.
                     self.signal(Signal::CONT);
                 }

@@ -9,6 +9,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_current_process_group, test_kill_process_group};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
+use super::process_table::{Row, rows};
+use crate::signals::is_heeded;
+
 /// The terminal of this session, if there is one.
 #[derive(Debug)]
 pub(super) struct Terminal {
@@ -116,7 +119,17 @@ pub(super) fn use_from_background() {
 /// Stops this job, as the terminal does at Ctrl-Z, and returns when the shell has continued it.
 /// `false`: there is no shell that could.
 pub(super) fn suspend() -> bool {
-    !is_orphaned() && kill_current_process_group(Signal::STOP).is_ok()
+    stop(Signal::STOP)
+}
+
+/// The same as for a job that reads the terminal from the background: those in it that go on then
+/// (`timeout`) do.
+pub(super) fn suspend_as_reader() -> bool {
+    stop(if is_heeded(Signal::TTIN) { Signal::TTIN } else { Signal::STOP })
+}
+
+fn stop(signal: Signal) -> bool {
+    !is_orphaned() && kill_current_process_group(signal).is_ok()
 }
 
 /// `None`: it belongs to processes outside of this container.
@@ -124,9 +137,17 @@ fn own_group() -> Option<Pid> {
     Pid::from_raw(getpgrp().as_raw())
 }
 
-/// Is there no process outside of this job, but in its session, that looks after it?
+/// Is there no process outside of this job, but in its session, that looks after it? It is the
+/// parent of any process of the job.
 fn is_orphaned() -> bool {
-    let (job, session, parent) = (getpgrp(), getsid(None), getppid());
-    let is_inside = getpgid(Some(parent)) == Ok(job);
-    session == Ok(job) || !is_inside && getsid(Some(parent)) != session
+    let (job, session, rows) = (getpgrp(), getsid(None), rows());
+    let is_inside = |parent| getpgid(Some(parent)) == Ok(job);
+    let looks_after = |parent| !is_inside(parent) && getsid(Some(parent)) == session;
+    // Where there is no table of processes, the parents of the others are not known.
+    let may_be_looked_after = rows.is_empty() && is_inside(getppid()) || looks_after(getppid());
+    let of_job = |row: &Row| row.group == job.as_raw() && !row.is_over;
+    let mut members = rows.into_iter().filter(of_job);
+    let is_looked_after = may_be_looked_after
+        || members.any(|row| looks_after(nix::unistd::Pid::from_raw(row.parent)));
+    session == Ok(job) || !is_looked_after
 }

@@ -104,6 +104,36 @@ async fn the_release_is_not_waited_for_when_a_signal_asks_to_end() {
     }
 }
 
+/// A container engine waits for ten seconds, and kills then.
+#[tokio::test]
+async fn a_command_that_a_signal_has_ended_leaves_its_release_two_seconds() {
+    let server = Server::start().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "trap 'exit 0' TERM; echo $$ >pid; while :; do sleep 0.02; done";
+    let child = start(&server, &marks, &["--expire", "120s", "-k", &key, "sh", "-c", script]);
+    marks.there("pid").await;
+    server.freeze();
+    send(&child, Signal::TERM);
+    let ended = ended(child).await;
+    assert_eq!((ended.code, ended.signal), (76, None), "{ended:?}");
+    assert!(ended.stderr.contains("of the signal"), "{ended:?}");
+    server.thaw();
+}
+
+#[tokio::test]
+async fn a_signal_behind_the_end_of_the_command_ends_redlock() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let args = ["--grace", "20s", "--expire", "60s", "-k", &key];
+    let script = ["sh", "-c", "echo $$ >pid; sleep 60 & exit 0"];
+    let child = start(server, &marks, &[&args[..], &script].concat());
+    gone(&marks.there("pid").await).await;
+    send(&child, Signal::TERM);
+    let ended = ended(child).await;
+    assert_eq!(ended.signal, Some(Signal::TERM.as_raw()), "{ended:?}");
+    assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
+}
+
 /// What goes on without its lock would be a second holder.
 #[tokio::test]
 async fn what_a_command_leaves_behind_ends_before_the_lock_is_free() {

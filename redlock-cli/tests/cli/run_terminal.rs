@@ -86,15 +86,20 @@ async fn a_command_that_wants_the_terminal_after_its_shell_has_ended() {
     let server = Server::shared().await;
     let until = |file: &str| format!("until [ -e {file} ]; do sleep 0.02; done");
     let read = format!("{}; read line </dev/tty; echo read >read", until("go"));
-    for (ignores, signals) in [
-        ("", &["SIGHUP"][..]),
-        ("HUP", &["SIGHUP", "SIGTERM"]),
-        ("HUP TERM", &["SIGHUP", "SIGTERM", "SIGKILL"]),
+    let itself = |key: &str| format!("$0 run -k {key} -- sh command");
+    // Its parent is in its group, and has no shell either.
+    let in_script = |key: &str| format!("sh -c '$0 run -k {key} -- sh command; true' $0");
+    for (is_in_script, ignores, signals) in [
+        (false, "", &["SIGHUP"][..]),
+        (true, "", &["SIGHUP"]),
+        (false, "HUP", &["SIGHUP", "SIGTERM"]),
+        (false, "HUP TERM", &["SIGHUP", "SIGTERM", "SIGKILL"]),
     ] {
         let (marks, key) = (Marks::new(), unique_prefix());
         let trap = if ignores.is_empty() { String::new() } else { format!("trap '' {ignores};") };
         std::fs::write(marks.path().join("command"), format!("{trap} {read}")).unwrap();
-        let line = format!("($0 run -k {key} -- sh command &); echo on >go; {}", until("end"));
+        let start = if is_in_script { in_script(&key) } else { itself(&key) };
+        let line = format!("({start} &); echo on >go; {}", until("end"));
         let words = ["bash", "-m", "-c", &line, env!("CARGO_BIN_EXE_redlock")];
         let mut terminal = Terminal::start(server, &marks, &words);
         for signal in signals {
@@ -106,6 +111,17 @@ async fn a_command_that_wants_the_terminal_after_its_shell_has_ended() {
         assert_eq!(terminal.ended_by().await, None, "{}", terminal.screen());
         assert!(!marks.has("read"), "{}", terminal.screen());
     }
+}
+
+/// `timeout` puts both into a group in the background, and goes on where such a job is stopped.
+#[tokio::test]
+async fn a_timeout_ends_a_command_that_waits_for_the_terminal() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let line = format!("timeout 2 $0 run -k {key} -- sh -c 'read line </dev/tty'");
+    let mut terminal = script(server, &marks, &line);
+    terminal.shows("went on with 124").await;
+    assert_eq!(terminal.ended_by().await, None, "{}", terminal.screen());
 }
 
 /// The shell goes on, as it does without redlock: programs stop themselves so at Ctrl-Z, and so

@@ -26,7 +26,8 @@ impl Supervisor<'_> {
             return self.tell_stop();
         }
         let had_terminal = self.terminal.take_back(self.group.id());
-        let was_suspended = terminal::suspend();
+        let was_suspended =
+            if wants_terminal { terminal::suspend_as_reader() } else { terminal::suspend() };
         // It may be long after that. Without its lock the command must not go on.
         self.look();
         if self.phase.killed.is_some() {
