@@ -43,6 +43,7 @@ const ROLES: &[(&str, Role)] = &[("worker", worker::work), ("calm", calm::load::
 
 /// Histories of real processes and servers under faults, checked exactly.
 #[derive(Debug, Parser)]
+#[command(bin_name = "cargo run --example histories --")]
 struct Options {
     /// How many histories, with the seeds `seed`, `seed + 1` and so on; topologies take turns.
     #[arg(long, default_value_t = 8)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redlock::__operator::has_only_run_out;
 use redlock::{LockError, LockGuard, LostReason, Redlock, Released, Wait};
 use rustix::process::{Signal, getpid};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::client::client;
 use super::command_line::key_and_command;
@@ -88,7 +88,8 @@ pub(crate) async fn run(
     if is_in_doubt.is_none() {
         let within = show(FAREWELL);
         complain(&format!(
-            "lock `{key}` was not released within {within} of the signal; it ends with its lease"
+            "lock `{key}` was not released within {within}, and a signal asks redlock to end; \
+             the lock ends with its lease"
         ));
     }
     Ok(match (outcome.end, signal) {
@@ -160,19 +161,20 @@ async fn given_up(signals: &mut Signals) -> Signal {
 }
 
 /// Waits for what a release finds, and for a signal that asks this process to end: the release has
-/// [`FAREWELL`] from then on. `was_asked`: such a signal has come before.
+/// [`FAREWELL`] from then on. `was_asked`: such a signal has come before, and it has no more.
 async fn unless_given_up<T>(
     release: impl Future<Output = T>,
     was_asked: bool,
     signals: &mut Signals,
 ) -> (Option<T>, Option<Signal>) {
     let mut release = pin!(release);
-    let time = if was_asked { FAREWELL } else { Duration::MAX };
+    let (begun, time) = (Instant::now(), if was_asked { FAREWELL } else { Duration::MAX });
     let signal = tokio::select! {
         found = timeout(time, &mut release) => return (found.ok(), None),
         signal = given_up(signals) => signal,
     };
-    (timeout(FAREWELL, release).await.ok(), Some(signal))
+    let left = FAREWELL.min(time.saturating_sub(begun.elapsed()));
+    (timeout(left, release).await.ok(), Some(signal))
 }
 
 async fn under(

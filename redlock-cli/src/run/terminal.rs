@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_current_process_group, test_kill_process_group};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
-use super::process_table::{Row, rows};
+use super::process_table::{Row, row, rows};
 use crate::signals::is_heeded;
 
 /// The terminal of this session, if there is one.
@@ -143,8 +143,10 @@ fn is_orphaned() -> bool {
     let (job, session, rows) = (getpgrp(), getsid(None), rows());
     let is_inside = |parent| getpgid(Some(parent)) == Ok(job);
     let looks_after = |parent| !is_inside(parent) && getsid(Some(parent)) == session;
-    // Where there is no table of processes, the parents of the others are not known.
-    let may_be_looked_after = rows.is_empty() && is_inside(getppid()) || looks_after(getppid());
+    // A parent that the table does not show may have one outside.
+    let (parent, is_shown) = (getppid(), |id: i32| row(id).is_some());
+    let may_be_looked_after =
+        looks_after(parent) || is_inside(parent) && !is_shown(parent.as_raw());
     let of_job = |row: &Row| row.group == job.as_raw() && !row.is_over;
     let mut members = rows.into_iter().filter(of_job);
     let is_looked_after = may_be_looked_after

@@ -236,7 +236,8 @@ async fn a_release_is_not_tried_again_when_the_lease_is_over() {
     let guard = redlock.lock("k").expire(SECOND).acquire().await.unwrap();
     nodes[2].always(Some(DOWN));
     guard.release().await.unwrap();
-    tokio::time::sleep(SECOND).await;
+    // The lease may last a little longer on the node.
+    tokio::time::sleep(2 * SECOND).await;
     assert!(count(&nodes[2].take_log(), "release") > 1);
     tokio::time::sleep(EXPIRE).await;
     assert_eq!(count(&nodes[2].take_log(), "release"), 0);

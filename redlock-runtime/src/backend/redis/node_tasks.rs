@@ -80,17 +80,23 @@ async fn follow<S: Source>(core: &NodeCore<S>) {
 async fn nudge_overdue<S: Source>(Route { core, connection, .. }: &Route<S>) {
     loop {
         let overdue = core.handovers.overdue().await;
-        // Several at once: one that is answered late delays no other one.
+        // Several at once: a server that is far, or a part of a cluster that does not answer,
+        // delays them once, and not each of them.
         for some in overdue.chunks(AT_ONCE) {
-            let nudges =
-                some.iter().map(|(key, owner)| Box::pin(nudge(core, connection, key, owner)));
-            let answers = together(nudges.collect()).await;
-            for ((key, owner), free_in) in some.iter().zip(answers) {
-                if let Some(free_in) = free_in {
-                    core.handovers.look_again(key, owner, free_in);
-                }
-            }
+            let nudges = some.iter().map(|lock| Box::pin(nudge_again(core, connection, lock)));
+            together(nudges.collect()).await;
         }
+    }
+}
+
+/// Nudges a lock, and plans to do so again if it may be free soon.
+async fn nudge_again<S: Source>(
+    core: &NodeCore<S>,
+    connection: &SharedConnection<S>,
+    (key, owner): &(LockKey, Owner),
+) {
+    if let Some(free_in) = nudge(core, connection, key, owner).await {
+        core.handovers.look_again(key, owner, free_in);
     }
 }
 
