@@ -169,7 +169,7 @@ pub(crate) enum Command {
     /// whether the lock was held to the end, after a command that ended with 0; 64: wrong usage;
     /// 71: the operating system refused what redlock itself needs; 126 and 127: the command cannot
     /// be run, or is not found; 128 + n: signal n ended it. A signal that asks redlock to end is
-    /// passed on to the command, and redlock ends behind it, after the lock was released.
+    /// passed on to the command, and redlock ends after it, once the lock is released.
     ///
     /// The command finds REDLOCK_KEY, REDLOCK_OWNER and REDLOCK_FENCING_TOKEN in its environment.
     Run(RunArgs),

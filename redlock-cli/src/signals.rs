@@ -54,7 +54,7 @@ impl Signals {
 }
 
 fn unless_ignored(signals: impl Iterator<Item = Signal>) -> impl Iterator<Item = Signal> {
-    let ignored = ignored().unwrap_or(0);
+    let ignored = status_field("SigIgn:").unwrap_or(0);
     signals.filter(move |signal| !has(ignored, *signal))
 }
 
@@ -64,16 +64,17 @@ fn has(set: u64, signal: Signal) -> bool {
 
 /// Does a signal that this process does not handle have its effect, as far as is known?
 pub(crate) fn is_heeded(signal: Signal) -> bool {
-    ignored().is_some_and(|ignored| !has(ignored, signal))
+    let [ignored, blocked] = ["SigIgn:", "SigBlk:"].map(status_field);
+    ignored.zip(blocked).is_some_and(|(ignored, blocked)| !has(ignored | blocked, signal))
 }
 
 pub(crate) fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
 
-/// The signals that are ignored, a bit each. Only Linux reports them.
-fn ignored() -> Option<u64> {
+/// The signals that are ignored, or blocked, a bit each. Only Linux reports them.
+fn status_field(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let field = status.lines().find_map(|line| line.strip_prefix(name))?;
     u64::from_str_radix(field.trim(), 16).ok()
 }

@@ -63,10 +63,12 @@ pub(super) struct Phase {
     told: Told,
     /// How often the command has waited for a terminal that nothing could give it.
     waits_without_shell: usize,
+    /// When this job went on the last time that the command had waited for the terminal.
+    went_on: Option<Moment>,
     /// The signals that asked this process to end, and were passed on.
     asked_to_end: Vec<Signal>,
-    /// The last of them, if it came behind the end of the command.
-    asked_behind_end: Option<Signal>,
+    /// The last of them, if it came after the end of the command.
+    asked_after_end: Option<Signal>,
     messages: Messages,
 }
 
@@ -126,8 +128,8 @@ impl Supervisor<'_> {
         if matches!(exit, Exit::Signal(_)) {
             self.terminal.restore_modes();
         }
-        let Phase { is_lost, asked_to_end, asked_behind_end, .. } = self.phase;
-        let end = match (exit.to_end(had_terminal, &asked_to_end), asked_behind_end) {
+        let Phase { is_lost, asked_to_end, asked_after_end, .. } = self.phase;
+        let end = match (exit.to_end(had_terminal, &asked_to_end), asked_after_end) {
             (End::Code(_), Some(signal)) => End::Signal(signal),
             (end, _) => end,
         };
@@ -350,7 +352,7 @@ impl Supervisor<'_> {
                 if is_ending(other) {
                     self.phase.asked_to_end.push(other);
                     if self.group.exit().is_some() {
-                        self.phase.asked_behind_end = Some(other);
+                        self.phase.asked_after_end = Some(other);
                     }
                     // A command that is stopped would not get the signal.
                     self.signal(Signal::CONT);

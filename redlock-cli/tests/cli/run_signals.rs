@@ -121,7 +121,7 @@ async fn a_command_that_a_signal_has_ended_leaves_its_release_two_seconds() {
 }
 
 #[tokio::test]
-async fn a_signal_behind_the_end_of_the_command_ends_redlock() {
+async fn a_signal_after_the_end_of_the_command_ends_redlock() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
     let args = ["--grace", "20s", "--expire", "60s", "-k", &key];

@@ -1,9 +1,15 @@
 //! What follows when the command is stopped.
 
+use std::time::Duration;
+
 use rustix::process::Signal;
 
 use super::Supervisor;
+use crate::run::moment::Moment;
 use crate::run::terminal;
+
+/// How soon a command that was continued in vain waits for the terminal again, at the latest.
+const AT_ONCE: Duration = Duration::from_millis(100);
 
 impl Supervisor<'_> {
     /// The command was stopped. By Ctrl-Z: this job is stopped as well, so that its shell goes on;
@@ -26,8 +32,14 @@ impl Supervisor<'_> {
             return self.tell_stop();
         }
         let had_terminal = self.terminal.take_back(self.group.id());
-        let was_suspended =
-            if wants_terminal { terminal::suspend_as_reader() } else { terminal::suspend() };
+        // SIGTTIN may have been without effect: then the command waits again at once.
+        let waits_again = self.phase.went_on.is_some_and(|at| Moment::now() < at.plus(AT_ONCE));
+        let was_suspended = if wants_terminal && !waits_again {
+            terminal::suspend_as_reader()
+        } else {
+            terminal::suspend()
+        };
+        self.phase.went_on = wants_terminal.then(Moment::now);
         // It may be long after that. Without its lock the command must not go on.
         self.look();
         if self.phase.killed.is_some() {

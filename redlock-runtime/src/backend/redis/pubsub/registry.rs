@@ -160,7 +160,7 @@ impl Registry {
         *self.phase.borrow() == Phase::Heard
     }
 
-    /// Is the connection not made yet? So also before any waiter has needed it.
+    /// Is the connection not made yet? This includes the time before any waiter has needed it.
     pub(crate) fn is_unconnected(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Unused | Phase::Wanted)
     }
