@@ -13,7 +13,7 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&acquire::SCRIPT, "5b86c07c789b1b81811d4a886333569b9ff318d3"),
     (&acquire_all::SCRIPT, "853a4778f5eeaca0316ac0d42b1fa64691af0e4a"),
     (&batch::SCRIPT, "e79502b2e45d76729006dde56bbfdc1d9bbf9f20"),
-    (&raise::SCRIPT, "739485f0f71f934be54bc90b9f7b2cf5e0fad70a"),
+    (&raise::SCRIPT, "082ca25f6aa33f3aca8b2c6f9c66397699c94c96"),
     (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),

@@ -14,7 +14,8 @@ if last ~= last or not last then
   return redis.error_reply('FENCE no fencing token is left behind ' .. KEYS[2])
 end
 local time = redis.call('TIME')
-local now, raised = time[1] * 1000000 + time[2], math.max(last, fencing_token)
+local now = time[1] * 1000000 + time[2]
+local raised = last < fencing_token and fencing_token or last
 -- A mark beyond all tokens that can be drawn has no longer life than the largest of these.
 local ahead_ms = math.max(0, math.min(raised, 9007199254740990) - now) / 1000
 local mark_life = string.format('%.0f', 172800000 + ahead_ms)

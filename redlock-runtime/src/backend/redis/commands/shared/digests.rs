@@ -9,7 +9,7 @@ static SCRIPTS: [(&Script, &str); 6] = [
     (&enqueue::SCRIPT, "d2e2326954c28a79775897e7bd9ffd1419bd72fc"),
     (&release::SCRIPT, "e71ac2ea3972c4e219036f83acddf7d7d6511bee"),
     (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
-    (&raise::SCRIPT, "9aff0e30122b196ab21367467178c59e795b25f4"),
+    (&raise::SCRIPT, "76dba025d78573595649350e715e72f817988543"),
     (&downgrade::SCRIPT, "d9bd652e7cdbad682f318161ad44c667a153b721"),
 ];
 
