@@ -1,4 +1,4 @@
-//! Tells all who wait that something has happened.
+//! Wakes all who wait for the same.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,12 +16,12 @@ pub(crate) struct NotifyAll {
 
 impl NotifyAll {
     /// Wakes all who wait, in the order in which they came.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn wake_all(&self) {
         self.notify.notify_waiters();
     }
 
-    /// Waits until it is told next, unless that `has_come` already. What is told after this check
-    /// is not missed. Cancel safe.
+    /// Waits until all are woken next, unless what is waited for `has_come` already. A call of
+    /// `wake_all` after this check is not missed. Cancel safe.
     pub(crate) async fn unless(&self, has_come: impl FnOnce() -> bool) {
         let mut told = pin!(self.notify.notified());
         // Before the check.
@@ -74,7 +74,7 @@ mod tests {
                 assert!(poll(future.as_mut(), if at == 1 { &bad } else { &good }).is_pending());
             }
         }
-        news.tell();
+        news.wake_all();
         assert_eq!(counts.0.load(Ordering::Relaxed), 4);
         assert!(futures.iter_mut().all(|future| poll(future.as_mut(), &good).is_ready()));
     }
@@ -87,7 +87,7 @@ mod tests {
         for waker in [&old, &new].map(|counts| Waker::from(Arc::clone(counts))) {
             assert!(poll(future.as_mut(), &waker).is_pending());
         }
-        news.tell();
+        news.wake_all();
         let called = [old, new].map(|counts| counts.0.load(Ordering::Relaxed));
         assert_eq!(called, [0, 1]);
         assert!(poll(pin!(news.unless(|| true)), Waker::noop()).is_ready());

@@ -93,7 +93,7 @@ impl PendingCount {
     fn end(&self, part: u64) {
         let left = self.count.fetch_sub(part, Ordering::SeqCst) - part;
         if commands(left) == 0 && self.watchers.load(Ordering::SeqCst) > 0 {
-            self.settled.tell();
+            self.settled.wake_all();
         }
     }
 

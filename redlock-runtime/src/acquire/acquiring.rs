@@ -80,7 +80,7 @@ impl Drop for Acquiring {
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
-    nesting::note_order(engine, order.template, [&order.key], wait_limit);
+    nesting::note_nesting(engine, order.template, [&order.key], wait_limit);
     let call = order.counted();
     let outer = order.outer_holds(engine);
     let (terms, end) = (order.terms(started, &outer), order.wait_ends(started));

@@ -15,7 +15,7 @@ use crate::telemetry;
 /// Notes the order in which the current task nests its locks. A lock without a template or a label
 /// has no name in it, and a single attempt waits for no other call. `keys`: the key of the call, or
 /// the first and the last of several: the others stand between them.
-pub(super) fn note_order<'a>(
+pub(super) fn note_nesting<'a>(
     engine: &Engine,
     template: &'static str,
     keys: impl IntoIterator<Item = &'a LockKey>,

@@ -47,7 +47,7 @@ pub(crate) fn start_all(engine: &Arc<Engine>, order: Order, further: Vec<LockKey
 async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquisition {
     let (started, wait) = (engine.clock().now(), order.policy.wait());
     let first_and_last = std::iter::once(&order.key).chain(further.last());
-    nesting::note_order(&engine, order.template, first_and_last, wait);
+    nesting::note_nesting(&engine, order.template, first_and_last, wait);
     let call = order.counted();
     let outer = order.outer_holds(&engine);
     let (terms, end) = (order.terms(started, &outer), order.wait_ends(started));

@@ -37,7 +37,7 @@ struct Telling<T>(Arc<End<T>>);
 impl<T> Drop for Telling<T> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Release);
-        self.0.over.tell();
+        self.0.over.wake_all();
     }
 }
 

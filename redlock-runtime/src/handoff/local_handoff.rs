@@ -32,8 +32,9 @@ pub(crate) enum Delivery {
     Returned(Granted),
 }
 
-/// Makes a waiter the holder. `at`: when its hold begins, if not with the lease.
-pub(crate) fn deliver(
+/// Makes a waiter the holder, and offers it the lock. `at`: when its hold begins, if not with the
+/// lease.
+pub(crate) fn give_to_waiter(
     engine: &Arc<Engine>,
     queue: &QueueHandle,
     tenure: Tenure,
@@ -88,7 +89,7 @@ fn hand_to(
     waiter: Waiter,
     now: Moment,
 ) -> Option<Granted> {
-    match deliver(engine, queue, tenure, waiter, Some(now)) {
+    match give_to_waiter(engine, queue, tenure, waiter, Some(now)) {
         Delivery::Done => None,
         // The lease was over and is being released: the waiters start again.
         Delivery::TooLate(waiter, _) => {

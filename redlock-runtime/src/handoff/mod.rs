@@ -8,5 +8,5 @@ mod ownership;
 
 pub(crate) use grant::{NotHeld, grant};
 pub(crate) use joint::{NotJoined, hold_together, join};
-pub(crate) use local_handoff::{Delivery, deliver};
+pub(crate) use local_handoff::{Delivery, give_to_waiter};
 pub(crate) use ownership::Ownership;

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::hold::{Granted, Hold, Scheduler, Tenure};
 use crate::local_queue::QueueHandle;
 use crate::pending::PendingCommand;
-use crate::release::{self, FinishedBody, ReleaseFuture, ReleaseTask};
+use crate::release::{self, FinishedBody, FormerHold, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
 use crate::state::Released;
 
@@ -102,16 +102,19 @@ impl Ownership {
     /// Ends the hold at `now`. Returns what has to be freed on the server; other callers of this
     /// process have the rest.
     fn let_go(&mut self, now: Moment) -> impl Iterator<Item = ReleaseTask> {
-        let (template, retain_until) = (self.hold.terms.template, self.hold.retained_until());
         let ended_in_time = self.held.is_some() && self.scheduler.end(&self.hold, now);
         // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked
         // for a shorter lease, and one that arrives late would cut the lease of the next caller.
         let pass_on_at = (ended_in_time && !self.hold.has_min_hold()).then_some(now);
-        let may_end_at = ended_in_time.then(|| self.hold.may_end_at());
+        let former = Some(FormerHold {
+            template: self.hold.terms.template,
+            retain_until: self.hold.retained_until(),
+            may_end_at: ended_in_time.then(|| self.hold.may_end_at()),
+        });
         let keys = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
         keys.filter_map(move |key| {
             let task = self.let_go_of(key, pass_on_at)?;
-            Some(ReleaseTask { template, retain_until, may_end_at, ..task })
+            Some(ReleaseTask { former, ..task })
         })
     }
 
@@ -132,8 +135,7 @@ impl Ownership {
                 tell!(debug, key = queue.key.name(), ?released, "lock released");
                 return None;
             };
-            tenure = left;
-            return Some(ReleaseTask::new(&self.engine, &tenure, server_end, queue));
+            return Some(ReleaseTask::new(&self.engine, &left, server_end, queue));
         }
         // The release counts before the waiters of this process are told: their attempt would
         // overtake it.

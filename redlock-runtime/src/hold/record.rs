@@ -202,7 +202,7 @@ impl Hold {
         self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         drop(ledger);
         // Outside of the mutex: wakers may run code that uses this hold.
-        self.over.tell();
+        self.over.wake_all();
         telemetry::ended(self.labels(), self.held_for());
         true
     }

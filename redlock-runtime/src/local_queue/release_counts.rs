@@ -103,6 +103,6 @@ impl Drop for CountedRelease {
                 of_keys.remove(&self.key);
             }
         });
-        self.all.ended.tell();
+        self.all.ended.wake_all();
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Shutdown {
 
 impl Shutdown {
     pub(crate) fn tell(&self) {
-        self.shutdowns.news.tell();
+        self.shutdowns.news.wake_all();
     }
 }
 

@@ -75,8 +75,8 @@ pub(super) fn awaited_for_a_while(task: ReleaseTask, route: Arc<dyn LockBackend>
             let _timer = timer.as_ref().ok().map(Handle::enter);
             timeout(patience, released)
         };
-        // What it finds is reported by the task: once, of a hold of several keys as well.
-        within.await.unwrap_or(Ok(Released::Released)).map(|_| Released::Released)
+        // Its task reports what it finds: once, of a hold of several keys as well.
+        within.await.unwrap_or(Ok(Released::Unknown)).map(|_| Released::Unknown)
     })
 }
 

@@ -68,7 +68,7 @@ impl ReleaseTask {
         if fault.nodes.iter().all(NodeError::is_outage) {
             // The outage is told by itself.
             tell!(debug, key, %nodes, "lock was not released before its lease ended");
-        } else if executor::admits(&self.engine.reports, Topic::Unreleased, self.template) {
+        } else if executor::admits(&self.engine.reports, Topic::Unreleased, self.template()) {
             tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
         } else {
             tell!(debug, key, %nodes, "lock could not be released; it is free when its lease ends");

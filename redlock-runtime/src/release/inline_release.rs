@@ -29,11 +29,12 @@ impl InlineRelease {
     /// What the answer to the release means for its caller.
     pub(super) fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
         let found = answer.map_err(|fault| self.failed(fault))?;
-        Ok(self.0.take().map_or(Released::Released, |task| task.finish(found)))
+        let Some(task) = self.0.take() else { unreachable!("it is answered once") };
+        Ok(task.finish(found))
     }
 
-    /// Sends it over `route` for a caller who waits no longer than [`patience`]: where a batch
-    /// forms `now`, as a part of that.
+    /// Sends it over `route` for a caller who waits no longer than [`patience`], as a part of the
+    /// batch that is forming, if there is one. `now`: the moment of this poll.
     fn send_cheaply<'a>(&'a self, route: &'a dyn LockBackend, now: Moment) -> Reply<'a, Found> {
         let Some(task) = &self.0 else { unreachable!("it is answered once") };
         let (request, within) = (task.request(), task.engine.reply_timeout);
@@ -57,9 +58,9 @@ pub(super) fn patience(engine: &Engine) -> Duration {
     engine.reply_timeout / 4
 }
 
-/// Sends one release over `route`, with the first poll, which is `now`, for a caller who waits no
-/// longer than [`patience`]. The background continues it after a failure, or when the future is
-/// dropped.
+/// Sends one release over `route` with the first poll, whose moment is `now`, for a caller who
+/// waits no longer than [`patience`]. The background continues it after a failure, or when the
+/// future is dropped.
 pub(super) fn inline(
     task: ReleaseTask,
     route: Arc<dyn LockBackend>,

@@ -56,8 +56,8 @@ impl Future for ReleaseFuture {
                     .as_mut()
                     .is_some_and(|departure| pin!(unconstrained(departure)).poll(cx).is_ready())
                     || pin!(unconstrained(over)).poll(cx).is_ready();
-                // It has left: what it finds, its task reports.
-                if has_left { Poll::Ready(Some(Ok(Released::Released))) } else { Poll::Pending }
+                // It has left: its task reports what it finds.
+                if has_left { Poll::Ready(Some(Ok(Released::Unknown))) } else { Poll::Pending }
             }
             Self::Here(sending) => {
                 let sending = sending.get_mut();

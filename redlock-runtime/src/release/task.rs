@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::undo::{clean_up, leave};
+use super::clean_up::{clean_up, leave};
 use super::unprotected::FinishedBody;
 use crate::backend::{Claim, Fault, Found, Release, TokensUsed};
 use crate::clock::Moment;
@@ -23,17 +23,11 @@ mod verdict;
 pub(crate) struct ReleaseTask {
     pub(crate) engine: Arc<Engine>,
     pub(crate) claim: Claim,
-    /// The template of its key; empty: nobody held the lock.
-    pub(crate) template: &'static str,
+    /// The hold that this release ends; `None`: nobody held the lock.
+    pub(crate) former: Option<FormerHold>,
     /// How many of the reserved fencing tokens were used, if the release gives the others back.
     pub(crate) unused: Option<TokensUsed>,
     pub(crate) leftovers: Leftovers,
-    /// The end of `min_hold`: until then the lock stays taken.
-    pub(crate) retain_until: Option<Moment>,
-    /// From this moment on the server may have ended the lease by itself, so that what the release
-    /// finds proves no loss. `None`: nobody held the lock, or its lease was over before its holder
-    /// let go of it.
-    pub(crate) may_end_at: Option<Moment>,
     /// From this moment on the server has dropped the lease by itself.
     pub(crate) server_end: Moment,
     /// An earlier attempt was not answered.
@@ -45,6 +39,18 @@ pub(crate) struct ReleaseTask {
     pub(crate) under_way: ReleaseUnderWay,
     /// Set if a body has finished, and this task reports what the release finds.
     pub(crate) finished: Option<FinishedBody>,
+}
+
+/// What a release has to know of the hold that it ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormerHold {
+    /// The template of its key.
+    pub(crate) template: &'static str,
+    /// The end of `min_hold`: until then the lock stays taken.
+    pub(crate) retain_until: Option<Moment>,
+    /// From this moment on the server may have ended the lease by itself, so that what the release
+    /// finds proves no loss. `None`: the lease was over before its holder let go of it.
+    pub(crate) may_end_at: Option<Moment>,
 }
 
 impl ReleaseTask {
@@ -59,11 +65,9 @@ impl ReleaseTask {
         Self {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
-            template: "",
+            former: None,
             unused: tenure.unused(),
             leftovers: tenure.leftovers(),
-            retain_until: None,
-            may_end_at: None,
             server_end,
             is_unknown: false,
             reply: None,
@@ -86,9 +90,18 @@ impl ReleaseTask {
             was_queued: self.leftovers.was_queued,
             ahead: None,
             is_contended: self.under_way.is_contended(),
-            retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
+            retain: self.retain_until().map(left).filter(|left| !left.is_zero()),
             only_at: None,
         }
+    }
+
+    fn retain_until(&self) -> Option<Moment> {
+        self.former?.retain_until
+    }
+
+    /// The label of the report on a release that fails; empty: nobody held the lock.
+    pub(super) fn template(&self) -> &'static str {
+        self.former.map_or("", |former| former.template)
     }
 
     /// The release was answered.
@@ -96,7 +109,7 @@ impl ReleaseTask {
         let released = self.verdict(found);
         tell!(debug, key = self.claim.key.name(), ?released, "lock released");
         // `retain` leaves an entry of the owner in the queue of the server.
-        let must_leave_queue = self.retain_until.is_some() && self.leftovers.may_be_queued;
+        let must_leave_queue = self.retain_until().is_some() && self.leftovers.may_be_queued;
         if self.leftovers.was_cut {
             clean_up(&self.engine, self.claim.clone(), must_leave_queue);
         } else if must_leave_queue {

@@ -16,7 +16,8 @@ use crate::thread_exit::Unsent;
 
 /// Sends a release, whose answer the background awaits. `Some`: ready once the command has left, or
 /// was answered. `None`: the background thread sends it. `may_wait`: the caller can await the
-/// future. One that cannot may end its runtime, so that the background thread sends its release.
+/// future. Otherwise its runtime may end as soon as the call returns, and the background thread
+/// sends the release.
 pub(crate) fn unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
     let route = task.engine.route().filter(|_| may_wait && !task.engine.is_embedded());
     let Some(route) = route else {

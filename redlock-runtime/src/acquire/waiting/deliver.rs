@@ -43,7 +43,7 @@ pub(super) async fn deliver(
                 continue;
             }
         };
-        match handoff::deliver(&poller.engine, &poller.queue, tenure, waiter, None) {
+        match handoff::give_to_waiter(&poller.engine, &poller.queue, tenure, waiter, None) {
             Delivery::Done => poller.observed = Observed::default(),
             Delivery::TooLate(waiter, took) => poller.too_late(waiter, took),
             Delivery::Returned(unwanted) => {

@@ -34,7 +34,7 @@ impl<S: Source> Route<S> {
         {
             // The master has granted the lock, but too few replicas have it: it is given back.
             answer.loan.into_iter().for_each(undo);
-            return Err(Failure::new(error, true, is_final).into());
+            return Err(Failure::unknown(error).final_if(is_final).into());
         }
         // The address may have led to another process when this was checked first.
         self.check_undone(claim, true)?;
@@ -51,6 +51,6 @@ impl<S: Source> Route<S> {
         }
         let message = "the clean-up of an unanswered acquire is still on its way";
         let error = NodeError::new(&self.core.name, NodeErrorKind::Refused, message);
-        Err(Failure::new(error, has_run, false))
+        Err(Failure::not_run(error).unknown_if(has_run))
     }
 }

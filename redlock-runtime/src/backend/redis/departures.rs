@@ -60,7 +60,7 @@ impl<S: Source> Route<S> {
         answer: PartAnswer,
     ) -> Result<((Found, bool), bool), MayHaveRun> {
         let (reply, was_cut) = match answer {
-            PartAnswer::Of { reply, was_cut } => (reply, was_cut),
+            PartAnswer::Replied { reply, was_cut } => (reply, was_cut),
             PartAnswer::Alone { was_cut } => return Err(MayHaveRun(was_cut)),
         };
         let value = reply.map_err(|error| {

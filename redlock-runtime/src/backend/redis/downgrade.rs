@@ -30,7 +30,7 @@ impl<S: Source> Route<S> {
             // The master has a reader now, but too few replicas have it: it is given back.
             (Downgraded::Granted(_), Some((error, is_final))) => {
                 answer.loan.into_iter().for_each(undo);
-                Err(Failure::new(error, true, is_final))
+                Err(Failure::unknown(error).final_if(is_final))
             }
             (found, _) => {
                 // A writer that was turned into a reader lets go of nothing later on.

@@ -15,13 +15,13 @@ use crate::process::{self, ProcessId};
 
 /// After how many commands over the background thread a runtime gets a connection. A runtime that
 /// ends after a few commands is not worth one.
-const CALLS_BEFORE: u32 = 64;
+const COMMANDS_BEFORE: u32 = 64;
 /// How many runtimes that want a connection are remembered before they are forgotten.
 const MOST_WANTED: usize = 256;
 /// After a silent connection, this many times as many commands go over the background thread. A
 /// caller that blocks its runtime while it waits makes its connection silent.
-const CALLS_AFTER_SILENCE: u32 = 16;
-const MOST_CALLS_BEFORE: u32 = 16 * 1024;
+const COMMANDS_AFTER_SILENCE: u32 = 16;
+const MOST_COMMANDS_BEFORE: u32 = 16 * 1024;
 
 /// The runtimes that have a connection, will have one, or cannot have one.
 type RuntimeStates<S> = HashMap<runtime::Id, RuntimeState<S>>;
@@ -33,13 +33,13 @@ pub(super) struct LocalRuntimes<S: Source> {
 }
 
 enum RuntimeState<S: Source> {
-    /// The runtime has sent this many commands, and gets a connection after `calls_before`.
-    Wanted { calls: u32, calls_before: u32 },
+    /// The runtime has sent this many commands, and gets a connection after `commands_before`.
+    Wanted { commands: u32, commands_before: u32 },
     /// Its connection is being made.
     Opening,
     Open {
         route: Arc<Route<S>>,
-        calls_before: u32,
+        commands_before: u32,
         /// Ends the task that waits for the end of the runtime.
         _end: DropGuard,
     },
@@ -76,49 +76,52 @@ impl<S: Source> LocalRuntimes<S> {
         here: &Handle,
         background: &Route<S>,
     ) {
-        let (route, calls_before) = match states.entry(here.id()) {
+        let (route, commands_before) = match states.entry(here.id()) {
             Entry::Occupied(mut state) => match state.get_mut() {
-                RuntimeState::Open { route, calls_before, .. }
+                RuntimeState::Open { route, commands_before, .. }
                     if route.connection.fell_silent() =>
                 {
-                    let more = calls_before.saturating_mul(CALLS_AFTER_SILENCE);
-                    let calls_before = more.min(MOST_CALLS_BEFORE);
-                    state.insert(RuntimeState::Wanted { calls: 1, calls_before });
+                    let more = commands_before.saturating_mul(COMMANDS_AFTER_SILENCE);
+                    let commands_before = more.min(MOST_COMMANDS_BEFORE);
+                    state.insert(RuntimeState::Wanted { commands: 1, commands_before });
                     return;
                 }
-                RuntimeState::Open { route, calls_before, .. } => {
-                    let route = (Arc::clone(route), *calls_before);
+                RuntimeState::Open { route, commands_before, .. } => {
+                    let route = (Arc::clone(route), *commands_before);
                     state.insert(RuntimeState::Opening);
                     route
                 }
-                RuntimeState::Wanted { calls, calls_before } if *calls < *calls_before => {
-                    *calls += 1;
+                RuntimeState::Wanted { commands, commands_before }
+                    if *commands < *commands_before =>
+                {
+                    *commands += 1;
                     return;
                 }
                 // The connection of the background thread shows whether the server refuses this
                 // client.
                 RuntimeState::Wanted { .. } if !background.connection.is_connected() => return,
-                RuntimeState::Wanted { calls_before, .. } => {
-                    let calls_before = *calls_before;
+                RuntimeState::Wanted { commands_before, .. } => {
+                    let commands_before = *commands_before;
                     state.insert(RuntimeState::Opening);
-                    (Arc::new(background.on(here)), calls_before)
+                    (Arc::new(background.on(here)), commands_before)
                 }
                 RuntimeState::Opening | RuntimeState::Closed => return,
             },
             Entry::Vacant(state) => {
-                state.insert(RuntimeState::Wanted { calls: 1, calls_before: CALLS_BEFORE });
+                state
+                    .insert(RuntimeState::Wanted { commands: 1, commands_before: COMMANDS_BEFORE });
                 forget_wanted(&mut states, here.id());
                 return;
             }
         };
         drop(states);
-        self.connect_on(route, here, calls_before);
+        self.connect_on(route, here, commands_before);
     }
 
-    fn connect_on(&self, route: Arc<Route<S>>, home: &Handle, calls_before: u32) {
+    fn connect_on(&self, route: Arc<Route<S>>, home: &Handle, commands_before: u32) {
         let states = Arc::downgrade(&self.states);
         let (id, process) = (home.id(), process::id());
-        let opening = Opening { states, id, calls_before, has_entry: true, process };
+        let opening = Opening { states, id, commands_before, has_entry: true, process };
         home.spawn(opening.stay(route, self.over.clone()));
     }
 }
@@ -136,7 +139,7 @@ fn forget_wanted<S: Source>(states: &mut RuntimeStates<S>, last: runtime::Id) {
 struct Opening<S: Source> {
     states: Weak<Mutex<RuntimeStates<S>>>,
     id: runtime::Id,
-    calls_before: u32,
+    commands_before: u32,
     has_entry: bool,
     process: ProcessId,
 }
@@ -150,7 +153,7 @@ impl<S: Source> Opening<S> {
         let state = match route.connection.make().await {
             Some(Ok(_)) => {
                 let kept = end.clone().drop_guard();
-                RuntimeState::Open { route, calls_before: self.calls_before, _end: kept }
+                RuntimeState::Open { route, commands_before: self.commands_before, _end: kept }
             }
             Some(Err(_)) => return,
             None => RuntimeState::Closed,

@@ -121,8 +121,8 @@ impl<S: Source> NodeCore<S> {
     /// release arrives: it stays pending until the owner lets go of this server, which is asked
     /// again under another owner value (`backend/quorum/grant_table.rs`). So no lock is granted
     /// wrongly if the connection is closed as one of too many that do not answer. The acquire may
-    /// then take the lock for nobody; the clean-ups on other connections (`release/undo.rs`) free
-    /// it, unless it lands later than those are repeated.
+    /// then take the lock for nobody; the clean-ups on other connections (`release/clean_up.rs`)
+    /// free it, unless it lands later than those are repeated.
     pub(crate) fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,

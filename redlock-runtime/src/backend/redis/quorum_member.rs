@@ -71,7 +71,7 @@ impl<S: Source> QuorumMember for RedisNode<S> {
                     if why.discard {
                         connection.discard(&loan);
                     }
-                    Err(fault(Failure::new(why.error, false, why.is_final)))
+                    Err(fault(Failure::not_run(why.error).final_if(why.is_final)))
                 }
                 Err(_) => {
                     connection.gave_no_answer(&loan, sent, key);

@@ -25,7 +25,7 @@ impl<S: Source> Route<S> {
         let answer = send_script(health, connection, &call, &deadline, decode, no_undo).await?;
         match self.shortage(replicas, answer.confirmed) {
             Some((error, is_final)) if answer.reply == Found::Ours => {
-                Err(Failure::new(error, true, is_final).into())
+                Err(Failure::unknown(error).final_if(is_final).into())
             }
             _ => Ok(answer.reply),
         }

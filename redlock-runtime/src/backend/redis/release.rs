@@ -27,8 +27,8 @@ impl<S: Source> Route<S> {
         }
     }
 
-    /// The release was answered. Before that, a signal that comes late would have the lock given
-    /// back over another connection, which could overtake the release.
+    /// To be called after the answer to a release only: for an owner that was served, a signal that
+    /// comes late has the lock released over another connection, which could overtake the release.
     fn note_released(&self, release: &Release<'_>) {
         if release.was_queued && !release.may_be_queued {
             self.core.registry.note_served(release.claim);
@@ -62,7 +62,8 @@ impl<S: Source> Route<S> {
         let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
         match refused {
             None if has_queue => core.release_keys_denial.allowed(),
-            // A slot that moves comes to rest again; an ACL usually stays as it is.
+            // Remembered for an ACL only, which usually stays as it is: a slot that moves comes to
+            // rest again.
             Some((NodeErrorKind::NoPermission, _)) => {
                 core.release_keys_denial.denied(CLOCK.now());
             }

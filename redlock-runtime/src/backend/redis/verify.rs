@@ -43,11 +43,11 @@ impl<S: Source> Route<S> {
                 self.core.health.heard();
                 return Ok(());
             }
-            Ok(Ok(Some(unfit))) => Failure::new(unfit, false, true),
+            Ok(Ok(Some(unfit))) => Failure::not_run(unfit).final_if(true),
             Ok(Err(error)) => {
                 let why = diagnose(&self.core.name, &error);
                 let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                Failure::new(why.error, false, is_final)
+                Failure::not_run(why.error).final_if(is_final)
             }
             Err(_) => {
                 if self.connection.is_connected() {

@@ -46,15 +46,17 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Reenterable> {
     let found = with_links(|links| {
         let mut own = links.iter().rev().map(|(_, link)| link).filter(is_it);
         let innermost = own.next()?;
-        // A body may have begun outside of the calls in which it is polled now.
-        let (link, is_only_hold) = own.fold((innermost, true), |(inner, is_only), outer| {
-            let is_same = outer.hold.id == innermost.hold.id;
-            (if outer.is_inside(inner) { outer } else { inner }, is_only && is_same)
+        // The links say which body polls which. A body that began inside of one call may be polled
+        // by another one, so the call that is deepest in the tree is looked for.
+        let (link, is_only_hold) = own.fold((innermost, true), |(deepest, is_only), next| {
+            let is_same = next.hold.id == innermost.hold.id;
+            (if next.is_inside(deepest) { next } else { deepest }, is_only && is_same)
         });
         Some((Arc::clone(link), is_only_hold))
     });
     let (link, is_only_hold) = found.flatten()?;
-    // Nothing may have noticed yet that its time is up. A hold further out is looked for then.
+    // Nothing may have noticed yet that its time is up. `check` ends such a hold, and the next
+    // search passes over it.
     if !is_only_hold && matches!(link.hold.check(), Err(LockError::Lost { .. })) {
         return find(client, name);
     }

@@ -16,7 +16,7 @@ pub(crate) async fn connect<S: Source>(
         Ok(Err(error)) => {
             let why = diagnose(node, &error);
             let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-            Err(Failure::new(why.error, false, is_final))
+            Err(Failure::not_run(why.error).final_if(is_final))
         }
         Err(_) => Err(no_connection(node, deadline.within)),
     }

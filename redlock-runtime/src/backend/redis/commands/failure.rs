@@ -19,8 +19,19 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
-        Self { error, is_unknown, is_final }
+    /// The call was not carried out.
+    pub(crate) fn not_run(error: NodeError) -> Self {
+        Self { error, is_unknown: false, is_final: false }
+    }
+
+    /// The call may have been carried out.
+    pub(crate) fn unknown(error: NodeError) -> Self {
+        Self { is_unknown: true, ..Self::not_run(error) }
+    }
+
+    /// Trying again cannot help, if this is so.
+    pub(crate) fn final_if(self, is_final: bool) -> Self {
+        Self { is_final: self.is_final || is_final, ..self }
     }
 
     /// The outcome is unknown if another form of the call may have been carried out before.
@@ -45,13 +56,14 @@ pub(crate) fn no_connection(node: &str, within: Duration) -> Failure {
 
 pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: bool) -> Failure {
     let message = format!("{what} within {} ms", within.as_millis());
-    Failure::new(NodeError::new(node, NodeErrorKind::NoReply, message), is_unknown, false)
+    let error = NodeError::new(node, NodeErrorKind::NoReply, message);
+    Failure::not_run(error).unknown_if(is_unknown)
 }
 
 /// The reply does not have the form of the script's replies: another program answers there.
 pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
     let message = cut_after(SHOWN, &format!("unexpected reply {value:?}"));
-    Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
+    Failure::unknown(NodeError::new(node, NodeErrorKind::Protocol, message))
 }
 
 /// The answer came over a connection whose server no longer has a vote. What the command did there
@@ -60,14 +72,14 @@ pub(crate) fn superseded(node: &str) -> Failure {
     let message = "another server answers at this address now, or this one has become a replica: \
                    its answer does not count";
     let error = NodeError::new(node, NodeErrorKind::ReadOnly, message);
-    Failure::new(error.advising("the next try is sent over a new connection"), true, false)
+    Failure::unknown(error.advising("the next try is sent over a new connection"))
 }
 
 /// The command is for the process that answered there before, and was not sent.
 pub(crate) fn another_process(node: &str) -> Failure {
     let message = "the server was restarted, or another one has its address: a command for the \
                    process before was not sent";
-    Failure::new(NodeError::new(node, NodeErrorKind::Quarantined, message), false, true)
+    Failure::not_run(NodeError::new(node, NodeErrorKind::Quarantined, message)).final_if(true)
 }
 
 #[cfg(test)]

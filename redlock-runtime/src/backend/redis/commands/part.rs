@@ -24,7 +24,7 @@ pub(crate) enum Verb {
 /// out.
 pub(crate) enum PartAnswer {
     /// As if the command had left by itself.
-    Of { reply: RedisResult<Value>, was_cut: bool },
+    Replied { reply: RedisResult<Value>, was_cut: bool },
     /// It has to be sent by itself.
     Alone { was_cut: bool },
 }

@@ -10,9 +10,9 @@ use deadpool_redis::redis::{
 use once_cell::race::OnceBox;
 
 /// A script: its files come after `hand_over.lua` and `holders.lua`, the functions that several
-/// scripts share. `after`: a file that comes before these, for the usual case.
+/// scripts share. `first`: a file that comes before these, for the usual case.
 macro_rules! with_hand_over {
-    ($($file:literal),+ $(; after $first:literal)?) => {
+    ($(first $first:literal,)? $($file:literal),+) => {
         $crate::backend::redis::commands::Script::new(concat!(
             $(include_str!($first),)?
             include_str!("../exclusive/hand_over.lua"),
@@ -28,7 +28,8 @@ pub(crate) struct Script {
     /// Never a lock to wait for: when a process forks, a thread of the parent may be filling the
     /// cell.
     digest: OnceBox<String>,
-    /// The script that is usually sent next for the same lock.
+    /// The script that is usually sent next for the same lock. A server that does not know this
+    /// one gets both.
     follower: Option<&'static Script>,
 }
 

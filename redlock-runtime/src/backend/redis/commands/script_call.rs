@@ -72,8 +72,8 @@ impl ScriptCall {
         }
     }
 
-    /// The script's reply, and how many replicas confirmed it, if that was requested. `was_cut` is
-    /// set if it was sent a second time, and the first try may have been carried out.
+    /// The script's reply, and how many replicas confirmed it: zero where that was not requested.
+    /// `was_cut` is set if it was sent a second time, and the first try may have been carried out.
     pub(crate) async fn send(
         &self,
         loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
@@ -81,7 +81,7 @@ impl ScriptCall {
     ) -> RedisResult<(Value, RedisResult<u32>)> {
         if let Some(joined) = self.part().and_then(|part| loan.connection.join(|| part.clone())) {
             match joined.await {
-                PartAnswer::Of { reply, was_cut: is_second } => {
+                PartAnswer::Replied { reply, was_cut: is_second } => {
                     *was_cut |= is_second;
                     return Ok((reply?, Ok(0)));
                 }

@@ -44,12 +44,12 @@ pub(crate) async fn send_script<S: Source, T>(
             continue;
         }
         if !call.is_for(loan.connection.met()) {
-            // It says nothing of the node, which was not asked.
+            // No failure of the node, which was not asked.
             return Err(another_process(node).unknown_if(was_cut));
         }
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         match bounded(connection, deadline, call.send(&mut sending.loan, &mut was_cut)).await {
-            // It says nothing of the server that answers now.
+            // No failure of the server that answers now.
             Ok(Ok(_)) if sending.loan.is_superseded() => return Err(superseded(node)),
             Ok(Ok((value, confirmed))) => {
                 sending.loan.heard();
@@ -66,9 +66,9 @@ pub(crate) async fn send_script<S: Source, T>(
             }
             Ok(Err(error)) => {
                 let (why, loan) = (diagnose(node, &error), &sending.loan);
-                // Over a connection that is still there, a clean-up follows the command. Behind a
-                // proxy, whose own connection may be another one, the repeated clean-ups find what
-                // lands late.
+                // `Perhaps`: the connection is still there, and the drop of `sending` undoes the
+                // command over it. Otherwise there is nothing to undo, or no connection for it: the
+                // repeated clean-ups find what lands late.
                 sending.is_over = why.has_run != HasRun::Perhaps;
                 let failure = failure_unless_repeated(health, connection, call, loan, why, repeats);
                 if let Some(failure) = failure {
@@ -116,7 +116,7 @@ pub(crate) struct ScriptAnswer<T, C> {
     pub(crate) sent: Moment,
     /// When its connection began to be made.
     pub(crate) begun: Moment,
-    /// How many replicas have it, if that was requested.
+    /// How many replicas have it; zero where that was not requested.
     pub(crate) confirmed: RedisResult<u32>,
     /// Set if replicas were asked: commands that follow may need the same connection.
     pub(crate) loan: Option<Loan<C>>,

@@ -33,7 +33,7 @@ fn outside_of_a_runtime_there_is_no_local_connection() {
 fn open<S: Source>(node: &RedisNode<S>) {
     let here = Handle::current();
     node.runtimes.states.lock().insert(here.id(), RuntimeState::Opening);
-    node.runtimes.connect_on(Arc::new(node.route.on(&here)), &here, CALLS_BEFORE);
+    node.runtimes.connect_on(Arc::new(node.route.on(&here)), &here, COMMANDS_BEFORE);
 }
 
 #[test]
@@ -80,11 +80,11 @@ async fn a_local_connection_that_cannot_be_opened_is_forgotten() {
 #[tokio::test]
 async fn a_runtime_that_asks_seldom_gets_none() {
     let node = node();
-    for _ in 0..2 * CALLS_BEFORE {
+    for _ in 0..2 * COMMANDS_BEFORE {
         assert!(node.local_connection().is_none());
     }
     let places = node.runtimes.states.lock();
-    // Without a connection to the server, more calls do not open one either.
+    // Without a connection to the server, more commands do not open one either.
     assert!(places.values().all(|place| matches!(place, RuntimeState::Wanted { .. })));
 }
 
@@ -95,7 +95,7 @@ fn a_new_runtime_is_remembered_however_many_there_are() {
     let remembered = |are_wanted: bool| {
         let node = node();
         for _ in 0..=MOST_WANTED {
-            let wanted = RuntimeState::Wanted { calls: 1, calls_before: CALLS_BEFORE };
+            let wanted = RuntimeState::Wanted { commands: 1, commands_before: COMMANDS_BEFORE };
             let state = if are_wanted { wanted } else { RuntimeState::Closed };
             node.runtimes.states.lock().insert(new().handle().id(), state);
         }
@@ -105,7 +105,7 @@ fn a_new_runtime_is_remembered_however_many_there_are() {
             }
             let states = node.runtimes.states.lock();
             let here = states.get(&Handle::current().id());
-            assert!(matches!(here, Some(RuntimeState::Wanted { calls: 3, .. })));
+            assert!(matches!(here, Some(RuntimeState::Wanted { commands: 3, .. })));
             states.len()
         })
     };

@@ -219,7 +219,7 @@ async fn what_is_handed_to_an_owner_that_was_served_is_given_back() {
     let is_given_back = |route: &Route<Scripted>, claim: &Claim| {
         let owner = claim.owner.as_str();
         let message = format!("41 48 500 {} {owner}{}", owner.len(), claim.key.redis_key());
-        route.core.registry.tell(message.as_bytes()).is_some()
+        route.core.registry.dispatch(message.as_bytes()).is_some()
     };
     for was_queued in [false, true] {
         let (route, claim) = (route([":1"]), claim());

@@ -170,7 +170,9 @@ impl<S: Source> Listening<'_, S> {
     fn pass_on(&self, news: &News) {
         match news {
             News::Message(message) => {
-                for claim in signals(message).filter_map(|one| self.route.core.registry.tell(one)) {
+                for claim in
+                    signals(message).filter_map(|one| self.route.core.registry.dispatch(one))
+                {
                     self.free(claim);
                 }
             }

@@ -230,7 +230,7 @@ impl Registry {
     /// Passes a signal on. Returns what a former owner still has: a lock that was handed to
     /// it, or its entry in the queue. A signal about another lock than the one that its owner waits
     /// for is ignored: a lock that it may have handed over ends with the claim window.
-    pub(crate) fn tell(&self, signal: &[u8]) -> Option<Claim> {
+    pub(crate) fn dispatch(&self, signal: &[u8]) -> Option<Claim> {
         if let Some(lock) = parse_free(signal) {
             let awaiting = self.listeners.lock().awaiting.get(lock.owner).cloned();
             // Outside of the mutex, as below.

@@ -90,7 +90,7 @@ impl ClusterHealth {
         }
         if let Some(error) = error {
             if error.is_outage() {
-                drop(health.failed(Failure::new(error.clone(), false, false), sent));
+                drop(health.failed(Failure::not_run(error.clone()), sent));
             } else {
                 health.is_not_back(error);
             }
@@ -282,7 +282,7 @@ mod tests {
         let health = &cluster.health.core().health;
         tokio::spawn(cluster.background_task().unwrap());
         let error = NodeError::new("cluster n", NodeErrorKind::Unreachable, "refused");
-        drop(health.failed(Failure::new(error, false, false), CLOCK.now()));
+        drop(health.failed(Failure::not_run(error), CLOCK.now()));
         until(|| health.is_told()).await;
         health.heard();
         assert!(health.is_silent(), "one server answers all the time");
@@ -303,7 +303,7 @@ mod tests {
         assert!(!outage.is_out());
         // Nor do they keep one from ending.
         let error = NodeError::new("cluster n", NodeErrorKind::Unreachable, "reset");
-        drop(outage.failed(Failure::new(error, false, false), CLOCK.now()));
+        drop(outage.failed(Failure::not_run(error), CLOCK.now()));
         cluster.health.check_health(Duration::from_secs(60)).await;
         assert!(!outage.is_silent());
     }
@@ -320,7 +320,7 @@ mod tests {
         let health = &cluster.health;
         if let Some(kind) = began {
             let failed = NodeError::new("cluster n", kind, "CLUSTERDOWN");
-            drop(health.core().health.failed(Failure::new(failed, false, false), CLOCK.now()));
+            drop(health.core().health.failed(Failure::not_run(failed), CLOCK.now()));
         }
         let node = |kind: &NodeErrorKind| {
             NodeHealth::new("n", Duration::ZERO, Err(error(*kind)), SystemTime::now())

@@ -8,9 +8,9 @@ use crate::backend::redis::commands::{Invocation, Part, Script, ScriptCall, Verb
 use crate::backend::{Acquired, Claim, FencingTokens};
 use crate::fencing::FencingToken;
 
-/// How many fencing tokens are reserved after one that is the server's time: other callers of this
-/// process may have the lock next, without a command. The clock has passed them when the grant
-/// arrives.
+/// How many fencing tokens are reserved after one that is the server's time in microseconds: other
+/// callers of this process may have the lock next, without a command. The server's clock has passed
+/// them when the grant arrives, so that the next token is larger.
 const FURTHER: u64 = 3;
 
 pub(crate) static SCRIPT: Script =

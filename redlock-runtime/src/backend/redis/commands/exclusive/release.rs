@@ -9,7 +9,7 @@ use crate::backend::{Claim, Found, Release};
 
 mod with_arguments;
 
-pub(crate) static SCRIPT: Script = with_hand_over!("release.lua"; after "quick_release.lua");
+pub(crate) static SCRIPT: Script = with_hand_over!(first "quick_release.lua", "release.lua");
 
 /// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
 /// lock itself is released.

@@ -8,7 +8,7 @@ use crate::backend::{Found, Release};
 use crate::key::WithHelpers;
 
 pub(crate) static SCRIPT: Script =
-    with_hand_over!("release_all.lua"; after "quick_release_all.lua");
+    with_hand_over!(first "quick_release_all.lua", "release_all.lua");
 
 /// Releases that say nothing but their owners ([`Release::is_plain`]).
 pub(crate) fn call(releases: &[Release<'_>]) -> ScriptCall {

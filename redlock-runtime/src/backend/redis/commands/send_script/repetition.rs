@@ -42,7 +42,7 @@ pub(super) fn failure_unless_repeated<S: Source>(
     }
     let is_final = why.is_final && !is_passing::<S>(why.error.kind());
     let may_have_run = why.may_have_run() || connection.repeats_unseen();
-    (!is_repeated).then(|| Failure::new(why.error, may_have_run, is_final))
+    (!is_repeated).then(|| Failure::not_run(why.error).unknown_if(may_have_run).final_if(is_final))
 }
 
 /// Waits before the next repetition, after `repeats` of them. The first one comes at once.

@@ -96,7 +96,7 @@ async fn a_command_for_one_process_is_not_sent_to_another_one() {
     for (only_at, is_sent) in [("a", true), ("a/history", true), ("b", false)] {
         let (health, connection) = to_replaced();
         let silence = NodeError::new("n", NodeErrorKind::NoReply, "no reply");
-        health.failed(Failure::new(silence, true, false), CLOCK.now());
+        health.failed(Failure::unknown(silence), CLOCK.now());
         let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
         let call = ScriptCall { only_at: Some(only_at.into()), ..call };
         let deadline = Deadline::after(Duration::from_secs(60));

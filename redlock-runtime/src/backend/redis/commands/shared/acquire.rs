@@ -9,7 +9,7 @@ use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Acquired, Claim};
 
 pub(crate) static SCRIPT: Script =
-    with_hand_over!("join.lua", "acquire.lua"; after "quick_acquire.lua").before(&release::SCRIPT);
+    with_hand_over!(first "quick_acquire.lua", "join.lua", "acquire.lua").before(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {
     let keys = words::keys(claim);

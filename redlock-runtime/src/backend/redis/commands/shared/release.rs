@@ -5,7 +5,7 @@ use crate::backend::Release;
 use crate::backend::redis::commands::exclusive::arguments;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 
-pub(crate) static SCRIPT: Script = with_hand_over!("release.lua"; after "quick_release.lua");
+pub(crate) static SCRIPT: Script = with_hand_over!(first "quick_release.lua", "release.lua");
 
 /// `has_queue`: the user of this client may use the queue and the fencing keys of the lock. Without
 /// them the owner only leaves the holders.

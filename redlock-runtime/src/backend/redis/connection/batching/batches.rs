@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
-use super::sent::{BatchReply, Caller, Callers, Knows, SentBatch};
+use super::sent::{BatchReply, Caller, Callers, SentBatch};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::exclusive::batch;
 use crate::backend::redis::commands::{Part, PartAnswer, Verb};
@@ -212,7 +212,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
                     Poll::Pending => poll_fn(|cx| callers.poll_reply(&mut reply, cx)).await,
                 };
                 let Some(reply) = reply else { return };
-                if batches.answer(callers, reply) == Knows::Not {
+                if !batches.settle(callers, reply) {
                     batches.introduce().await;
                 }
             });
@@ -243,34 +243,35 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         }
     }
 
-    /// Does the server know the script?
-    fn answer(self: &Arc<Self>, mut callers: Callers, reply: RedisResult<Option<Value>>) -> Knows {
-        let knows = if matches!(reply, Ok(None)) { Knows::Not } else { Knows::It };
+    /// Gives each caller its part of `reply`, and sends by itself what the batch has left out.
+    /// Returns whether the server knows the script.
+    fn settle(self: &Arc<Self>, mut callers: Callers, reply: RedisResult<Option<Value>>) -> bool {
+        let is_known = !matches!(reply, Ok(None));
         let was_cut = reply.as_ref().is_err_and(|error| diagnose("", error).may_have_run());
         let left_out = match reply.map(|reply| reply.map(|r| batch::decode(r, callers.0.len()))) {
-            Ok(None) => callers.tell(false, std::iter::repeat_with(|| None)),
+            Ok(None) => callers.answer(false, std::iter::repeat_with(|| None)),
             Ok(Some(Ok(answers))) => {
                 self.denial.allowed();
-                callers.tell(false, answers.into_iter().map(|answer| answer.map(Ok)))
+                callers.answer(false, answers.into_iter().map(|answer| answer.map(Ok)))
             }
             Ok(Some(Err(nonsense))) => {
                 // No command is answered with a list of one item: each caller rejects it.
                 let nonsense = Value::Array(vec![nonsense]);
-                callers.tell(false, std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
+                callers.answer(false, std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
             }
             Err(error) if error.code().is_none() => {
-                callers.tell(false, std::iter::repeat_with(|| Some(Err(error.clone()))))
+                callers.answer(false, std::iter::repeat_with(|| Some(Err(error.clone()))))
             }
             // The server said why it has not run the script, or a proxy that it failed.
             Err(error) => {
                 self.note_denial(&error);
-                callers.tell(false, std::iter::repeat_with(|| None))
+                callers.answer(false, std::iter::repeat_with(|| None))
             }
         };
         for caller in left_out {
             self.send_alone(caller, was_cut);
         }
-        knows
+        is_known
     }
 
     /// Sends a command that its batch has left out, or may have: `was_cut`. A release leaves at
@@ -289,7 +290,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
             let run = async move { release.run(&mut connection).await.map(Some) };
             let mut reply: BatchReply = Box::pin(run);
             if let Some(reply) = poll_fn(|cx| callers.poll_reply(&mut reply, cx)).await {
-                callers.tell(was_cut, std::iter::once(reply.transpose()));
+                callers.answer(was_cut, std::iter::once(reply.transpose()));
             }
         });
     }

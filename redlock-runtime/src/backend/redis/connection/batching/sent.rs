@@ -30,9 +30,10 @@ pub(super) struct Caller {
 }
 
 impl Callers {
-    /// Returns those who get `None`: they are sent by themselves. `was_cut`: the answers are those
-    /// to a second try, and the first one may have been carried out.
-    pub(super) fn tell(
+    /// Gives each caller its answer. Returns those whose answer is `None`: they are sent by
+    /// themselves. `was_cut`: the answers are those to a second try, and the first one may have
+    /// been carried out.
+    pub(super) fn answer(
         &mut self,
         was_cut: bool,
         answers: impl Iterator<Item = Option<RedisResult<Value>>>,
@@ -42,8 +43,8 @@ impl Callers {
             match answer {
                 // A caller that has gone has begun its clean-up.
                 Some(reply) => {
-                    let told = PartAnswer::Of { reply, was_cut };
-                    _ = shielded(|| drop(caller.answer.send(told)));
+                    let answer = PartAnswer::Replied { reply, was_cut };
+                    _ = shielded(|| drop(caller.answer.send(answer)));
                 }
                 None => left_out.push(caller),
             }
@@ -70,13 +71,6 @@ impl Callers {
 /// The runtime of the connection has ended: what the script did is unknown.
 impl Drop for Callers {
     fn drop(&mut self) {
-        self.tell(false, std::iter::repeat_with(|| Some(Err(broken()))));
+        self.answer(false, std::iter::repeat_with(|| Some(Err(broken()))));
     }
-}
-
-/// Whether a server knows the script.
-#[derive(PartialEq, Eq)]
-pub(super) enum Knows {
-    It,
-    Not,
 }

@@ -46,7 +46,7 @@ fn acquiring(
 /// Sends a call as a route does: in a batch if it may join one.
 async fn send(mut connection: Batching<Wire>, call: ScriptCall) -> RedisResult<Value> {
     if let Some(joined) = call.part().and_then(|part| connection.join(|| part.clone()))
-        && let PartAnswer::Of { reply, .. } = joined.await
+        && let PartAnswer::Replied { reply, .. } = joined.await
     {
         return reply;
     }
@@ -283,7 +283,7 @@ async fn a_batch_that_a_proxy_fails_may_have_been_carried_out() {
         alone.answer(":1");
         let PartAnswer::Alone { was_cut } = acquired.await.unwrap() else { panic!("{said}") };
         assert_eq!(was_cut, may_have_run, "{said}");
-        let PartAnswer::Of { was_cut, .. } = released.await.unwrap() else { panic!("{said}") };
+        let PartAnswer::Replied { was_cut, .. } = released.await.unwrap() else { panic!("{said}") };
         assert_eq!(was_cut, may_have_run, "{said}");
         // The next commands are sent one by one.
         let next = release::call(Release::of(&claim("c")), true);

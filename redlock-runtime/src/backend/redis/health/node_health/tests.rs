@@ -29,7 +29,7 @@ impl OutageLog {
 }
 
 fn failure(kind: NodeErrorKind) -> Failure {
-    Failure::new(NodeError::new("n", kind, "refused"), false, false)
+    Failure::not_run(NodeError::new("n", kind, "refused"))
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_cluster_without_a_master_of_the_key_is_an_outage() {
     let is_outage = |node: &str, message: &str| {
         let health = health(node);
         let error = NodeError::new(node, NodeErrorKind::Cluster, message);
-        health.failed(Failure::new(error, false, false), CLOCK.now());
+        health.failed(Failure::not_run(error), CLOCK.now());
         health.is_out()
     };
     for message in ["CLUSTERDOWN The cluster is down", "MOVED 9 10.0.0.7:6379", "ASK 9 10.0.0.7:1"]

@@ -32,7 +32,7 @@ async fn a_call_reaches_its_ticket_whatever_the_client_is_called() {
         let (claim, other) = (claim(client), claim(client));
         let mut subscription = registry.subscribe(&claim);
         let _other = registry.subscribe(&other);
-        assert!(registry.tell(&message(&claim)).is_none());
+        assert!(registry.dispatch(&message(&claim)).is_none());
         assert_eq!(subscription.signal().await, call());
     }
 }
@@ -42,8 +42,8 @@ async fn a_lock_for_an_owner_that_gave_up_is_let_go_of_once() {
     let registry = Arc::new(Registry::new(subscription::channel()));
     let claim = claim("web-3");
     registry.gave_up(&claim);
-    assert_eq!(registry.tell(&message(&claim)).unwrap().owner, claim.owner);
-    assert!(registry.tell(&message(&claim)).is_none());
+    assert_eq!(registry.dispatch(&message(&claim)).unwrap().owner, claim.owner);
+    assert!(registry.dispatch(&message(&claim)).is_none());
 }
 
 /// Its client could not reach the server when it gave up.
@@ -58,8 +58,8 @@ fn an_owner_that_gave_up_leaves_the_queue_whenever_it_is_asked() {
         format!("ping {} {owner}{}", owner.len(), claim.key.redis_key()).into_bytes()
     };
     for _ in 0..2 {
-        assert_eq!(registry.tell(&ping(&gave_up)).unwrap().owner, gave_up.owner);
-        assert!(registry.tell(&ping(&waits)).is_none());
+        assert_eq!(registry.dispatch(&ping(&gave_up)).unwrap().owner, gave_up.owner);
+        assert!(registry.dispatch(&ping(&waits)).is_none());
     }
 }
 
@@ -70,7 +70,7 @@ fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
     let claim = claim("web-3");
     drop(registry.subscribe(&claim));
     assert!(registry.listeners.lock().subscriptions.is_empty());
-    assert!(registry.tell(&message(&claim)).is_none());
+    assert!(registry.dispatch(&message(&claim)).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,11 +81,11 @@ async fn a_message_about_another_lock_is_not_believed() {
     registry.gave_up(&gave_up);
     for claim in [&waits, &gave_up] {
         let other = Claim { key: LockKey::new("lock:", "stock 4").unwrap(), ..claim.clone() };
-        assert!(registry.tell(&message(&other)).is_none());
+        assert!(registry.dispatch(&message(&other)).is_none());
     }
     let called = tokio::time::timeout(Duration::from_secs(1), subscription.signal()).await;
     assert!(called.is_err(), "{called:?}");
-    assert!(registry.tell(&message(&gave_up)).is_some(), "it is still known");
+    assert!(registry.dispatch(&message(&gave_up)).is_some(), "it is still known");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_owners_that_gave_up_do_not_pile_up() {
     registry.gave_up(&last);
     (0..2 * MOST_SERVED).for_each(|_| registry.note_served(&claim("web-3")));
     assert_eq!(registry.listeners.lock().former.served.len(), MOST_SERVED);
-    assert!(registry.tell(&message(&last)).is_some(), "those who were served are apart");
+    assert!(registry.dispatch(&message(&last)).is_some(), "those who were served are apart");
 }
 
 /// Also those that are handed a lock, and are taken out, leave nothing behind.
@@ -107,7 +107,7 @@ fn former_owners_that_come_and_go_do_not_pile_up() {
     for _ in 0..2 * MOST_SERVED {
         let claim = claim("web-3");
         registry.note_served(&claim);
-        assert!(registry.tell(&message(&claim)).is_some());
+        assert!(registry.dispatch(&message(&claim)).is_some());
     }
     assert!(registry.listeners.lock().former.served.len() <= MOST_SERVED);
 }
@@ -127,11 +127,11 @@ fn who_waits_for_a_release_is_told_until_it_wants_no_more() {
         registry.expect(&claim, Arc::new(count))
     };
     for _ in 0..2 {
-        assert!(registry.tell(message.as_bytes()).is_none());
-        assert!(registry.tell(format!("{message}3").as_bytes()).is_none(), "another lock");
+        assert!(registry.dispatch(message.as_bytes()).is_none());
+        assert!(registry.dispatch(format!("{message}3").as_bytes()).is_none(), "another lock");
     }
     drop(awaited);
-    assert!(registry.tell(message.as_bytes()).is_none());
+    assert!(registry.dispatch(message.as_bytes()).is_none());
     assert_eq!(told.load(Ordering::Relaxed), 2);
 }
 
@@ -204,7 +204,7 @@ fn anything_else_is_not_a_message() {
         ["", "free 1 x", "41 48 500", "41 48 500 9 short", "a 48 500 1 xy", "41 48 500 -1 xy"]
     {
         assert!(parse(odd.as_bytes()).is_none(), "{odd}");
-        assert!(registry.tell(odd.as_bytes()).is_none());
+        assert!(registry.dispatch(odd.as_bytes()).is_none());
     }
     assert!(parse(b"41 48 500 1 \xff lock:k").is_none());
 }

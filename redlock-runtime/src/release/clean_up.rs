@@ -1,4 +1,4 @@
-//! Undoes commands whose answer is unknown or unwanted: frees what they may have acquired.
+//! Cleans up after commands whose answer is unknown or unwanted: frees what they may have acquired.
 
 use std::sync::Arc;
 use std::time::Duration;
