@@ -84,6 +84,23 @@ async fn a_call_inside_of_it_is_told_how_it_ended() {
     }
 }
 
+/// It comes back after the longest hold, but had renewals left.
+#[tokio::test(start_paused = true)]
+async fn a_frozen_process_has_not_used_its_renewals_up() {
+    let (redlock, _fake) = fake();
+    let expire = MINUTE / 60;
+    let guard = redlock.lock("k").expire(expire).max_renew(3).acquire().await.unwrap();
+    let lease = guard.lease().clone();
+    lease
+        .scope(async {
+            freeze().await;
+            let error = redlock.lock("k").acquire().await.unwrap_err();
+            let LockError::Lost { reason, .. } = error else { panic!("{error}") };
+            assert_eq!(reason, LostReason::Expired);
+        })
+        .await;
+}
+
 /// The release that follows counts on it.
 #[tokio::test(start_paused = true)]
 async fn no_renewal_begins_after_it() {

@@ -25,7 +25,8 @@ impl Hold {
             if ledger.ended.is_some() {
                 return true;
             }
-            if ledger.is_used_up(&self.terms) || now >= self.longest_hold() {
+            // A process that was frozen may notice much later: what counts is what ended the lease.
+            if ledger.is_used_up(&self.terms) || self.stop_at() >= self.longest_hold() {
                 LostReason::RenewalLimit
             } else if ledger.is_uncertain {
                 LostReason::Unreachable
