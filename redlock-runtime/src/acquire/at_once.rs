@@ -71,6 +71,10 @@ impl AtOnce<'_> {
         // Counted until the caller has looked for a shutdown. A task that sends the command for its
         // caller is counted by itself.
         let pending = is_polled.then(|| self.engine.pending.begin());
+        // Looked for after that: a shutdown that has not counted this call keeps it from sending.
+        if let Err(ended) = self.check_shutdown() {
+            return Ok(Err(ended));
+        }
         let (sent, answer) = self.ask(ability, &claims, within).await;
         let mut observed = Observed::default();
         let key_index = match answer {
@@ -121,6 +125,10 @@ impl AtOnce<'_> {
         Err(Some(refusal))
     }
 
+    fn check_shutdown(&self) -> Result<(), LockError> {
+        self.engine.check_shutdown(self.terms.shutdowns_before, self.keys[0].name())
+    }
+
     /// Other callers wait meanwhile. `None`: some came before, or a release that is on its way over
     /// another connection would be overtaken.
     fn go_first(
@@ -162,5 +170,36 @@ impl AtOnce<'_> {
 fn clean_up(engine: &Arc<Engine>, claims: &[Claim]) {
     for claim in claims {
         release::clean_up(engine, claim.clone(), false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::fake::SECOND;
+    use crate::tests::server::Server;
+
+    /// As a direct attempt for one key.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_a_shutdown_has_not_counted_sends_nothing() {
+        let server = Server::new();
+        server.acquires_all();
+        let redlock = server.client();
+        let (engine, keys) =
+            (redlock.engine(), ["a", "b"].map(|key| LockKey::new("", key).unwrap()));
+        let terms = Terms {
+            template: "k",
+            expire: SECOND,
+            min_hold: Duration::ZERO,
+            max_renew: None,
+            started: engine.clock().now(),
+            shutdowns_before: Some(0),
+            is_leader: false,
+        };
+        let _shutdown = engine.shut_down();
+        let attempt = AtOnce { engine, keys: keys.iter().collect(), terms, may_wait: true };
+        let told = attempt.over(&*engine.backend, SECOND, true).await;
+        assert!(matches!(told, Ok(Err(LockError::ShuttingDown { .. }))));
+        assert_eq!(server.take_verbs(), [""; 0]);
     }
 }

@@ -112,6 +112,8 @@ impl DirectAttempt {
         // Counted until the caller has looked for a shutdown. A task that sends the command for its
         // caller is counted by itself.
         let pending = is_polled.then(|| engine.pending.begin());
+        // Looked for after that: a shutdown that has not counted this call keeps it from sending.
+        engine.check_shutdown(terms.shutdowns_before, claim.key.name())?;
         // A task that sends the command for its caller may have begun later.
         let sent = if is_polled { self.begun } else { engine.clock().now() };
         let tenure = match attempt(engine, route, claim, terms.template, sent, within).await {
@@ -126,5 +128,40 @@ impl DirectAttempt {
             }
             Err(why) => Self::not_held(terms, why).map(Err),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::owner::Owner;
+    use crate::tests::fake::{SECOND, fake};
+
+    /// It passed the check at its beginning just before the shutdown began, and was counted after
+    /// that had seen nobody.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_a_shutdown_has_not_counted_sends_nothing() {
+        let (redlock, fake) = fake();
+        let (engine, key) = (redlock.engine(), LockKey::new("", "k").unwrap());
+        let now = engine.clock().now();
+        let terms = Terms {
+            template: "k",
+            expire: SECOND,
+            min_hold: Duration::ZERO,
+            max_renew: None,
+            started: now,
+            shutdowns_before: Some(0),
+            is_leader: false,
+        };
+        let _shutdown = engine.shut_down();
+        let attempt = DirectAttempt::first(engine.local_queue(&key, Kind::Exclusive), None, now);
+        let owner = Owner::fresh(&engine.client);
+        let claim = Claim { key, owner, expire: SECOND, kind: Kind::Exclusive };
+        let way = (engine, &*engine.backend);
+        let told = attempt.attempt_over(way, &terms, &claim, SECOND, true).await;
+        assert!(matches!(told, Err(LockError::ShuttingDown { .. })));
+        assert_eq!(fake.take_log(), [""; 0]);
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::{Engine, Parts};
 use crate::options::Policy;
 use crate::report::Reports;
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 /// A client on a fake, and the fake.

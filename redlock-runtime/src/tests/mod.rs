@@ -48,7 +48,7 @@ mod restart_guard;
 mod runtimes;
 mod scope;
 mod sent_again;
-mod server;
+pub(crate) mod server;
 mod several_and_others;
 mod several_at_once;
 mod several_errors;

@@ -38,7 +38,7 @@ pub(super) const WINDOW: Duration = Duration::from_millis(500);
 /// What its clock shows in the beginning.
 const ORIGIN: u64 = 1 << 50;
 
-pub(super) struct Server {
+pub(crate) struct Server {
     pub(super) node: Mutex<Node>,
     begun: Instant,
     subscriptions: Tickets,
@@ -71,7 +71,7 @@ struct State {
 }
 
 impl Server {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let listener = Listener { can_hear: true, cuts: Vec::new(), ends: NEVER };
         let line = LinePlan { window: WINDOW, denied_from: NEVER, listeners: vec![listener] };
         let plan = NodePlan {
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// One process more.
-    pub(super) fn client(self: &Arc<Self>) -> Redlock {
+    pub(crate) fn client(self: &Arc<Self>) -> Redlock {
         client(Arc::clone(self) as Arc<dyn LockBackend>, 100)
     }
 
@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// One command can take several locks, and one release them.
-    pub(super) fn acquires_all(&self) {
+    pub(crate) fn acquires_all(&self) {
         self.state().acquires_all = true;
     }
 
@@ -196,7 +196,7 @@ impl Server {
     }
 
     /// The verbs alone.
-    pub(super) fn take_verbs(&self) -> Vec<String> {
+    pub(crate) fn take_verbs(&self) -> Vec<String> {
         let verb = |line: String| line.split(' ').next().unwrap_or_default().to_owned();
         self.take_log().into_iter().map(verb).collect()
     }
