@@ -13,9 +13,12 @@ mod clock;
 #[allow(dead_code, unused_imports, reason = "not all of its operations are measured")]
 #[path = "../../redlock-runtime/src/hold/schedule.rs"]
 mod schedule;
+#[allow(dead_code, unused_imports, reason = "the schedule needs one function only")]
+#[path = "../../redlock-runtime/src/spare_memory.rs"]
+mod spare_memory;
 
 use clock::Moment;
-use schedule::Schedule;
+use schedule::{HeapIndex, Schedule, Scheduled};
 
 const LEASES: u64 = 1_000_000;
 /// Renewal falls due at two thirds of 30 s.
@@ -23,21 +26,26 @@ const PERIOD_NS: u64 = 20_000_000_000;
 /// Operations that are timed together.
 const BATCH: u64 = 1_000;
 
+#[derive(Default)]
+struct Lease(HeapIndex);
+
+impl Scheduled for Lease {
+    fn heap_index(&self) -> &HeapIndex {
+        &self.0
+    }
+}
+
 /// A million leases, due at moments spread over one period, and what follows them.
 struct Fixture {
-    schedule: Schedule<Arc<u64>>,
-    value: Arc<u64>,
-    next_id: u64,
+    schedule: Schedule<Lease>,
     random: u64,
 }
 
 impl Fixture {
     fn new() -> Fixture {
-        let value = Arc::new(0);
-        let mut fixture =
-            Fixture { schedule: Schedule::new(), value, next_id: 0, random: 0x9e37_79b9_7f4a_7c15 };
+        let mut fixture = Fixture { schedule: Schedule::new(), random: 0x9e37_79b9_7f4a_7c15 };
         for _ in 0..LEASES {
-            fixture.insert();
+            fixture.insert(&Arc::default());
         }
         fixture
     }
@@ -50,10 +58,9 @@ impl Fixture {
         Moment::from_nanos(self.random % PERIOD_NS)
     }
 
-    fn insert(&mut self) -> (u64, usize) {
-        let (id, at) = (self.next_id, self.moment());
-        self.next_id += 1;
-        (id, self.schedule.insert(id, at, Arc::clone(&self.value)))
+    fn insert(&mut self, lease: &Arc<Lease>) {
+        let at = self.moment();
+        self.schedule.insert(at, Arc::clone(lease));
     }
 }
 
@@ -63,12 +70,15 @@ fn batches(fixture: &mut Fixture, count: u64, is_insert: bool) -> Duration {
     let mut left = count;
     while left > 0 {
         let batch = left.min(BATCH);
+        let leases: Vec<Arc<Lease>> = (0..batch).map(|_| Arc::default()).collect();
         let begin = Instant::now();
-        let entries: Vec<_> = (0..batch).map(|_| fixture.insert()).collect();
+        for lease in &leases {
+            fixture.insert(lease);
+        }
         let inserted = begin.elapsed();
         let begin = Instant::now();
-        for (id, place) in entries {
-            fixture.schedule.remove(id, place);
+        for lease in &leases {
+            fixture.schedule.remove(lease);
         }
         total += if is_insert { inserted } else { begin.elapsed() };
         left -= batch;
@@ -86,18 +96,16 @@ fn schedule(c: &mut Criterion) {
         b.iter_custom(|count| batches(&mut fixture, count, false));
     });
     // What a renewal does: the entry that is due next moves to the end of the next period.
-    let mut places = vec![0; usize::try_from(LEASES).expect("a million")];
     let mut schedule = Schedule::new();
-    for id in 0..LEASES {
-        let at = Moment::from_nanos(id * (PERIOD_NS / LEASES));
-        let place = schedule.insert(id, at, id);
-        places[usize::try_from(id).expect("a million")] = place;
+    for number in 0..LEASES {
+        let at = Moment::from_nanos(number * (PERIOD_NS / LEASES));
+        schedule.insert(at, Arc::<Lease>::default());
     }
     group.bench_function("fire", |b| {
         b.iter(|| {
-            let (at, &id) = schedule.next().expect("nobody takes them out");
-            let place = places[usize::try_from(id).expect("a million")];
-            schedule.reschedule(id, place, at.plus(Duration::from_nanos(PERIOD_NS)));
+            let (at, lease) = schedule.next().expect("nobody takes them out");
+            let lease = Arc::clone(lease);
+            schedule.reschedule(&lease, at.plus(Duration::from_nanos(PERIOD_NS)));
         });
     });
     group.finish();

@@ -40,6 +40,7 @@ mod report;
 mod shared_text;
 mod shield;
 mod shielded_waker;
+mod spare_memory;
 mod state;
 mod telemetry;
 #[cfg(any(test, feature = "test-util"))]

@@ -54,7 +54,7 @@ pub(super) fn enter(
 ) -> Result<WaitHandle, LockError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let Some(count) = queue.count_waiter() else {
-        return Err(LockError::TooManyWaiters { key: queue.key.name().to_owned() });
+        return Err(LockError::TooManyWaiters { key: queue.key().name().to_owned() });
     };
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();

@@ -132,7 +132,7 @@ impl Ownership {
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure, now) else {
                 // The next caller has the lock: for its former holder, it counts as released.
                 let released = Released::Released;
-                tell!(debug, key = queue.key.name(), ?released, "lock released");
+                tell!(debug, key = queue.key().name(), ?released, "lock released");
                 return None;
             };
             return Some(ReleaseTask::new(&self.engine, &left, server_end, queue));

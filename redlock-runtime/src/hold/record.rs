@@ -1,6 +1,6 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::holding_client::HoldingClient;
 use super::ledger::{End, Ledger};
 use super::loss_listener::LossListener;
 use super::offer::Offer;
+use super::schedule::{HeapIndex, Scheduled};
 use super::tenure::Tenure;
 use super::terms::Terms;
 use super::turns::Turns;
@@ -67,8 +68,14 @@ pub(crate) struct Hold {
     listener: Weak<dyn LossListener>,
     /// Calls that re-enter the hold take turns.
     pub(crate) turns: Turns,
-    /// Its slot in the schedule. Used under the mutex of the schedule only.
-    pub(crate) place: AtomicUsize,
+    /// Where it stands in the schedule.
+    heap_index: HeapIndex,
+}
+
+impl Scheduled for Hold {
+    fn heap_index(&self) -> &HeapIndex {
+        &self.heap_index
+    }
 }
 
 impl Hold {
@@ -107,7 +114,7 @@ impl Hold {
             over: NotifyAll::default(),
             listener,
             turns: Turns::default(),
-            place: AtomicUsize::new(usize::MAX),
+            heap_index: HeapIndex::default(),
         }
     }
 

@@ -1,66 +1,52 @@
 //! When each lease is due. Pure: no clock, no task, no lock.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::clock::Moment;
+use crate::spare_memory::is_spare;
 
 /// Children of one entry. Four of them fit in one cache line, and the heap is less deep than with
 /// two.
 const WIDTH: usize = 4;
 
-/// The memory of more slots is given back when there is no entry any more.
-const KEPT: usize = 1024;
-
-/// Entries ordered by the moment at which each is due: a heap that knows where each entry is.
+/// Entries ordered by the moment at which each is due: a heap whose entries know where they are.
 ///
-/// The caller of `insert` keeps the returned slot index. Every operation is O(log n), and O(1) for
-/// most leases: an entry that is due after all others is added and removed at the end.
+/// Every operation is O(log n), and O(1) for most leases: an entry that is due after all others is
+/// added and removed at the end.
 #[derive(Debug)]
 pub(crate) struct Schedule<T> {
-    heap: Vec<Due>,
-    slots: Vec<ScheduleSlot<T>>,
-    free: Vec<SlotIndex>,
-}
-
-/// The slot of an entry.
-pub(crate) type SlotIndex = usize;
-
-#[derive(Debug, Clone, Copy)]
-struct Due {
-    at: Moment,
-    place: SlotIndex,
+    heap: Vec<Due<T>>,
 }
 
 #[derive(Debug)]
-struct ScheduleSlot<T> {
-    /// Distinguishes an entry from earlier ones in its slot.
-    id: u64,
-    /// The entry's index in the heap.
-    position: usize,
-    value: Option<T>,
+struct Due<T> {
+    at: Moment,
+    entry: Arc<T>,
 }
 
-impl<T> Schedule<T> {
+/// What can be an entry of one schedule.
+pub(crate) trait Scheduled {
+    fn heap_index(&self) -> &HeapIndex;
+}
+
+/// The index of an entry in the heap, if it is there. Used under the mutex of the schedule only.
+#[derive(Debug, Default)]
+pub(crate) struct HeapIndex(AtomicUsize);
+
+impl<T: Scheduled> Schedule<T> {
     pub(crate) fn new() -> Self {
-        Self { heap: Vec::new(), slots: Vec::new(), free: Vec::new() }
+        Self { heap: Vec::new() }
     }
 
-    /// `id` must never be used again.
-    pub(crate) fn insert(&mut self, id: u64, at: Moment, value: T) -> SlotIndex {
-        let slot = ScheduleSlot { id, position: 0, value: Some(value) };
-        let place = if let Some(place) = self.free.pop() {
-            self.slots[place] = slot;
-            place
-        } else {
-            self.slots.push(slot);
-            self.slots.len() - 1
-        };
-        self.heap.push(Due { at, place });
+    pub(crate) fn insert(&mut self, at: Moment, entry: Arc<T>) {
+        self.heap.push(Due { at, entry });
         self.rise(self.heap.len() - 1);
-        place
     }
 
     /// Moves an entry. An entry that was removed meanwhile stays removed.
-    pub(crate) fn reschedule(&mut self, id: u64, place: SlotIndex, at: Moment) {
-        let Some(position) = self.position(id, place) else { return };
+    pub(crate) fn reschedule(&mut self, entry: &T, at: Moment) {
+        let Some(position) = self.position(entry) else { return };
         let old = std::mem::replace(&mut self.heap[position].at, at);
         if at < old {
             self.rise(position);
@@ -69,80 +55,76 @@ impl<T> Schedule<T> {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: u64, place: SlotIndex) -> Option<T> {
-        let position = self.position(id, place)?;
-        self.heap.swap_remove(position);
+    pub(crate) fn remove(&mut self, entry: &T) -> Option<Arc<T>> {
+        let position = self.position(entry)?;
+        let removed = self.heap.swap_remove(position).entry;
         if position < self.heap.len() {
             // The last entry has its position now. It may be of another branch: it moves up, or
             // down.
             let position = self.rise(position);
             self.sink(position);
         }
-        let removed = self.slots[place].value.take();
-        if self.heap.is_empty() && self.slots.len() > KEPT {
-            self.drain();
-        } else {
-            self.free.push(place);
+        if is_spare(self.heap.capacity(), self.heap.len()) {
+            self.heap.shrink_to(2 * self.heap.len());
         }
-        removed
+        Some(removed)
     }
 
     /// The entry that is due next, and when.
-    pub(crate) fn next(&self) -> Option<(Moment, &T)> {
-        let Due { at, place } = *self.heap.first()?;
-        Some((at, self.slots[place].value.as_ref()?))
+    pub(crate) fn next(&self) -> Option<(Moment, &Arc<T>)> {
+        self.heap.first().map(|due| (due.at, &due.entry))
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().filter_map(|slot| slot.value.as_ref())
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.heap.iter().map(|due| &due.entry)
     }
 
     /// Removes all entries.
-    pub(crate) fn drain(&mut self) -> Vec<T> {
-        self.heap = Vec::new();
-        self.free = Vec::new();
-        std::mem::take(&mut self.slots).into_iter().filter_map(|slot| slot.value).collect()
+    pub(crate) fn drain(&mut self) -> Vec<Arc<T>> {
+        std::mem::take(&mut self.heap).into_iter().map(|due| due.entry).collect()
     }
 
-    fn position(&self, id: u64, place: SlotIndex) -> Option<usize> {
-        let slot = self.slots.get(place)?;
-        (slot.id == id && slot.value.is_some()).then_some(slot.position)
+    /// An entry that was removed may still have the index of another one.
+    fn position(&self, entry: &T) -> Option<usize> {
+        let position = entry.heap_index().0.load(Ordering::Relaxed);
+        let there = self.heap.get(position)?;
+        std::ptr::eq(Arc::as_ptr(&there.entry), entry).then_some(position)
     }
 
     /// Moves an entry up until its parent is not due after it. Returns its new position.
     fn rise(&mut self, mut position: usize) -> usize {
-        let moved = self.heap[position];
         while position > 0 {
             let parent = (position - 1) / WIDTH;
-            if self.heap[parent].at <= moved.at {
+            if self.heap[parent].at <= self.heap[position].at {
                 break;
             }
-            self.put(position, self.heap[parent]);
+            self.heap.swap(parent, position);
+            self.note(position);
             position = parent;
         }
-        self.put(position, moved);
+        self.note(position);
         position
     }
 
     /// Moves an entry down until none of its children is due before it.
     fn sink(&mut self, mut position: usize) {
-        let moved = self.heap[position];
         loop {
             let first = position * WIDTH + 1;
             let last = (first + WIDTH).min(self.heap.len());
             let Some(child) = (first..last).min_by_key(|&child| self.heap[child].at) else { break };
-            if moved.at <= self.heap[child].at {
+            if self.heap[position].at <= self.heap[child].at {
                 break;
             }
-            self.put(position, self.heap[child]);
+            self.heap.swap(position, child);
+            self.note(position);
             position = child;
         }
-        self.put(position, moved);
+        self.note(position);
     }
 
-    fn put(&mut self, position: usize, due: Due) {
-        self.heap[position] = due;
-        self.slots[due.place].position = position;
+    /// Tells the entry at this position where it is.
+    fn note(&self, position: usize) {
+        self.heap[position].entry.heap_index().0.store(position, Ordering::Relaxed);
     }
 }
 
@@ -151,65 +133,85 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::spare_memory::KEPT;
+
+    #[derive(Debug, Default)]
+    struct Entry {
+        name: u64,
+        index: HeapIndex,
+    }
+
+    impl Scheduled for Entry {
+        fn heap_index(&self) -> &HeapIndex {
+            &self.index
+        }
+    }
+
+    fn entry(name: u64) -> Arc<Entry> {
+        Arc::new(Entry { name, ..Entry::default() })
+    }
 
     fn at(nanos: u64) -> Moment {
         Moment::from_nanos(nanos)
     }
 
     /// The entry that is due next, if it is due at `now`.
-    fn due(schedule: &Schedule<char>, now: u64) -> Option<char> {
-        schedule.next().filter(|(due, _)| *due <= at(now)).map(|(_, value)| *value)
+    fn due(schedule: &Schedule<Entry>, now: u64) -> Option<u64> {
+        schedule.next().filter(|(due, _)| *due <= at(now)).map(|(_, entry)| entry.name)
     }
 
     #[test]
     fn the_most_urgent_comes_first_and_only_when_due() {
         let mut schedule = Schedule::new();
-        schedule.insert(1, at(30), 'a');
-        let place = schedule.insert(2, at(10), 'b');
-        assert_eq!((due(&schedule, 9), due(&schedule, 10)), (None, Some('b')));
-        schedule.reschedule(2, place, at(40));
-        assert_eq!((due(&schedule, 29), due(&schedule, 39)), (None, Some('a')));
+        let (first, second) = (entry(1), entry(2));
+        schedule.insert(at(30), first);
+        schedule.insert(at(10), Arc::clone(&second));
+        assert_eq!((due(&schedule, 9), due(&schedule, 10)), (None, Some(2)));
+        schedule.reschedule(&second, at(40));
+        assert_eq!((due(&schedule, 29), due(&schedule, 39)), (None, Some(1)));
     }
 
     #[test]
     fn a_removed_entry_cannot_come_back() {
         let mut schedule = Schedule::new();
-        let place = schedule.insert(1, at(30), 'a');
-        assert_eq!(schedule.remove(1, place), Some('a'));
-        schedule.reschedule(1, place, at(5));
+        let entry = entry(1);
+        schedule.insert(at(30), Arc::clone(&entry));
+        assert_eq!(schedule.remove(&entry).unwrap().name, 1);
+        schedule.reschedule(&entry, at(5));
         assert!(schedule.next().is_none());
-        assert_eq!(schedule.remove(1, place), None);
+        assert!(schedule.remove(&entry).is_none());
     }
 
-    /// A late removal is for its own entry, not for the one that has its slot now.
+    /// A late removal is for its own entry, not for the one that has its position now.
     #[test]
-    fn a_place_that_was_taken_over_belongs_to_the_new_entry() {
+    fn a_position_that_was_taken_over_belongs_to_the_new_entry() {
         let mut schedule = Schedule::new();
-        let place = schedule.insert(1, at(30), 'a');
-        schedule.remove(1, place);
-        assert_eq!(schedule.insert(2, at(20), 'b'), place);
-        schedule.reschedule(1, place, at(5));
-        assert_eq!(schedule.remove(1, place), None);
+        let (old, new) = (entry(1), entry(2));
+        schedule.insert(at(30), Arc::clone(&old));
+        schedule.remove(&old);
+        schedule.insert(at(20), Arc::clone(&new));
+        schedule.reschedule(&old, at(5));
+        assert!(schedule.remove(&old).is_none());
         assert_eq!(due(&schedule, 19), None);
-        assert_eq!(schedule.drain(), ['b']);
-        assert_eq!(schedule.insert(3, at(20), 'c'), place);
-        assert_eq!((schedule.remove(2, place), due(&schedule, 20)), (None, Some('c')));
+        assert_eq!(schedule.drain().len(), 1);
+        schedule.insert(at(20), entry(3));
+        assert!(schedule.remove(&new).is_none());
+        assert_eq!(due(&schedule, 20), Some(3));
     }
 
     #[test]
-    fn the_memory_of_a_crowd_is_given_back_behind_it() {
+    fn the_memory_of_a_crowd_is_given_back_though_one_stays() {
         let mut schedule = Schedule::new();
-        let crowd: Vec<_> =
-            (0..=KEPT as u64).map(|id| (id, schedule.insert(id, at(id), id))).collect();
-        for (id, place) in &crowd {
-            assert!(schedule.slots.capacity() > KEPT);
-            assert_eq!(schedule.remove(*id, *place), Some(*id));
+        let crowd: Vec<_> = (0..=4 * KEPT as u64).map(entry).collect();
+        for entry in &crowd {
+            schedule.insert(at(entry.name), Arc::clone(entry));
         }
-        assert_eq!(schedule.slots.capacity() + schedule.heap.capacity(), 0);
-        let (id, place) = crowd[KEPT];
-        assert_eq!(schedule.remove(id, place), None);
-        let place = schedule.insert(9_999, at(1), 9_999);
-        assert_eq!(schedule.remove(9_999, place), Some(9_999));
+        assert!(schedule.heap.capacity() > 4 * KEPT);
+        for entry in &crowd[1..] {
+            assert_eq!(schedule.remove(entry).unwrap().name, entry.name);
+        }
+        assert!(schedule.heap.capacity() <= KEPT);
+        assert_eq!(due(&schedule, 0), Some(0));
     }
 
     /// Thousands of steps, each compared with the same step in a sorted map.
@@ -217,36 +219,40 @@ mod tests {
     fn the_order_is_that_of_a_sorted_map() {
         let mut random = fastrand::Rng::with_seed(17);
         let (mut schedule, mut sorted) = (Schedule::new(), BTreeMap::new());
-        let mut entries: Vec<(u64, SlotIndex, Moment)> = Vec::new();
-        for id in 0..20_000 {
+        let mut entries: Vec<(Arc<Entry>, Moment)> = Vec::new();
+        for name in 0..20_000 {
             // No two entries have the same moment: their order would be undefined.
-            let moment = at(random.u64(..1_000_000) << 16 | id);
+            let moment = at(random.u64(..1_000_000) << 16 | name);
             match random.u8(..4) {
                 0 | 1 => {
-                    entries.push((id, schedule.insert(id, moment, id), moment));
-                    sorted.insert(moment, id);
+                    let entry = entry(name);
+                    schedule.insert(moment, Arc::clone(&entry));
+                    entries.push((entry, moment));
+                    sorted.insert(moment, name);
                 }
                 2 if !entries.is_empty() => {
                     let chosen = random.usize(..entries.len());
-                    let (id, place, old) = &mut entries[chosen];
-                    schedule.reschedule(*id, *place, moment);
+                    let (entry, old) = &mut entries[chosen];
+                    schedule.reschedule(entry, moment);
                     sorted.remove(old);
-                    sorted.insert(moment, *id);
+                    sorted.insert(moment, entry.name);
                     *old = moment;
                 }
                 3 if !entries.is_empty() => {
-                    let (id, place, old) = entries.swap_remove(random.usize(..entries.len()));
-                    assert_eq!(schedule.remove(id, place), sorted.remove(&old));
+                    let (entry, old) = entries.swap_remove(random.usize(..entries.len()));
+                    let removed = schedule.remove(&entry).map(|entry| entry.name);
+                    assert_eq!(removed, sorted.remove(&old));
                 }
                 _ => {}
             }
-            assert_eq!(schedule.next(), sorted.first_key_value().map(|(at, id)| (*at, id)));
+            let next = schedule.next().map(|(at, entry)| (at, entry.name));
+            assert_eq!(next, sorted.first_key_value().map(|(at, name)| (*at, *name)));
         }
-        assert!(sorted.len() > 1_000 && schedule.values().count() == sorted.len());
-        entries.sort_unstable_by_key(|(_, _, at)| *at);
-        for (id, place, at) in entries {
-            assert_eq!(schedule.next(), Some((at, &id)));
-            assert_eq!(schedule.remove(id, place), Some(id));
+        assert!(sorted.len() > 1_000 && schedule.entries().count() == sorted.len());
+        entries.sort_unstable_by_key(|(_, at)| *at);
+        for (entry, at) in entries {
+            assert_eq!(schedule.next().map(|(at, entry)| (at, entry.name)), Some((at, entry.name)));
+            assert!(schedule.remove(&entry).is_some());
         }
         assert!(schedule.next().is_none());
     }

@@ -2,7 +2,6 @@
 //! that are over.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
 
@@ -34,7 +33,7 @@ pub(crate) struct Scheduler {
 
 #[derive(Debug)]
 struct SchedulerState {
-    schedule: Schedule<Arc<Hold>>,
+    schedule: Schedule<Hold>,
     is_driven: bool,
     /// Until when the driver sleeps. A lease that is due earlier must wake it.
     wakes_at: Moment,
@@ -43,15 +42,6 @@ struct SchedulerState {
 }
 
 impl SchedulerState {
-    fn insert(&mut self, hold: &Arc<Hold>, at: Moment) {
-        let place = self.schedule.insert(hold.id, at, Arc::clone(hold));
-        hold.place.store(place, Ordering::Relaxed);
-    }
-
-    fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
-        self.schedule.remove(hold.id, hold.place.load(Ordering::Relaxed))
-    }
-
     /// A lease is due at `at`: the driver must not sleep longer. Returns whether it has to be woken
     /// for that.
     fn wake_no_later_than(&mut self, at: Moment) -> bool {
@@ -66,7 +56,7 @@ impl Scheduler {
     pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
         let at = hold.first_look();
         let mut state = self.state.lock();
-        state.insert(hold, at);
+        state.schedule.insert(at, Arc::clone(hold));
         let wakes = state.wake_no_later_than(at);
         let is_driven = std::mem::replace(&mut state.is_driven, true);
         drop(state);
@@ -89,7 +79,7 @@ impl Scheduler {
     /// Removes a lease that its holder released. Takes effect before it returns: a released lock is
     /// never renewed by a batch that starts later.
     pub(crate) fn forget(&self, hold: &Hold) {
-        let forgotten = self.state.lock().remove(hold);
+        let forgotten = self.state.lock().schedule.remove(hold);
         // Dropped outside of the mutex: it may be the last reference.
         drop(forgotten);
     }

@@ -1,7 +1,9 @@
 //! The waiters of this process: one first-in, first-out queue per key, with one poller that makes
 //! attempts for all of them.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
@@ -17,16 +19,14 @@ use crate::hold::{Hold, LossListener};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::mutex::Mutex;
+use crate::spare_memory::shrink_set;
 
 mod shut_down;
-
-/// The memory of more queues is given back when there is none any more.
-const KEPT: usize = 1024;
 
 /// The queues of one client.
 #[derive(Debug, Default)]
 pub(crate) struct LocalQueues {
-    queues: Mutex<HashMap<QueueId, Arc<LocalQueue>>>,
+    queues: Mutex<HashSet<ById>>,
     pub(super) waiting: Arc<AtomicUsize>,
     pub(super) max_waiters: usize,
     pub(super) pollers: Arc<AtomicUsize>,
@@ -37,19 +37,47 @@ pub(crate) struct LocalQueues {
     pub(super) leaving: Arc<ReleaseCounts>,
 }
 
-/// A key, the clock of its queue (`None` for real time), and the caller that has the queue alone:
-/// zero for the queue of all callers.
-type QueueId = (Option<runtime::Id>, Arc<str>, u64);
+/// Which queue it is.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct QueueId {
+    key: LockKey,
+    /// `None`: real time.
+    clock: Option<runtime::Id>,
+    /// The caller that has the queue alone; zero: it is that of all callers.
+    caller: u64,
+}
+
+/// A queue in the set of all, where it is found by its id.
+#[derive(Debug)]
+struct ById(Arc<LocalQueue>);
+
+impl Borrow<QueueId> for ById {
+    fn borrow(&self) -> &QueueId {
+        &self.0.id
+    }
+}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for ById {}
+
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id.hash(state);
+    }
+}
 
 /// The queue of one key. Redis alone decides who holds the lock; the state kept here only saves
 /// commands.
 #[derive(Debug)]
 pub(crate) struct LocalQueue {
-    pub(crate) key: LockKey,
+    id: QueueId,
     pub(crate) kind: Kind,
-    clock: Option<runtime::Id>,
-    caller: u64,
-    /// The number of queue handles. It rises from zero under the mutex of the map only.
+    /// The number of queue handles. It rises from zero under the mutex of the set only.
     handles: AtomicUsize,
     state: Mutex<QueueState>,
     /// How many attempts the poller has made.
@@ -73,26 +101,31 @@ impl LocalQueues {
         static NEXT_CALLER: AtomicU64 = AtomicU64::new(1);
         let is_alone = kind.is_shared();
         let caller = if is_alone { NEXT_CALLER.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        let id = QueueId { key: key.clone(), clock, caller };
         let mut queues = self.queues.lock();
-        let queue = queues.entry((clock, key.shared(), caller));
-        let new = || Arc::new(LocalQueue::new(key.clone(), kind, clock, caller));
-        let queue = queue.or_insert_with(new);
-        QueueHandle::of(self, queue)
+        if let Some(ById(known)) = queues.get(&id) {
+            return QueueHandle::of(self, known);
+        }
+        let queue = Arc::new(LocalQueue::new(id, kind));
+        queues.insert(ById(Arc::clone(&queue)));
+        QueueHandle::of(self, &queue)
     }
 }
 
 impl LocalQueue {
-    fn new(key: LockKey, kind: Kind, clock: Option<runtime::Id>, caller: u64) -> Self {
+    fn new(id: QueueId, kind: Kind) -> Self {
         Self {
-            key,
+            id,
             kind,
-            clock,
-            caller,
             handles: AtomicUsize::new(0),
             state: Mutex::default(),
             attempts: AtomicU32::new(0),
             news: Notify::new(),
         }
+    }
+
+    pub(crate) fn key(&self) -> &LockKey {
+        &self.id.key
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
@@ -204,15 +237,13 @@ impl Drop for QueueHandle {
             return;
         }
         let mut queues = self.shared.queues.lock();
-        // Another caller may have joined and left since, and the map may hold another queue for
-        // this key.
-        let id = (self.queue.clock, self.queue.key.shared(), self.queue.caller);
-        let is_ours = queues.get(&id).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
+        // Another caller may have joined and left since, and the set may have another queue of this
+        // id.
+        let id = &self.queue.id;
+        let is_ours = queues.get(id).is_some_and(|ById(known)| Arc::ptr_eq(known, &self.queue));
         if is_ours && self.queue.handles.load(Ordering::Acquire) == 0 {
-            let forgotten = queues.remove(&id);
-            if queues.is_empty() && queues.capacity() > KEPT {
-                queues.shrink_to_fit();
-            }
+            let forgotten = queues.take(id);
+            shrink_set(&mut queues);
             drop(queues);
             drop(forgotten);
         }

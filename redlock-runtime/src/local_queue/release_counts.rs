@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::mutex::Mutex;
 use crate::notify_all::NotifyAll;
+use crate::spare_memory::shrink_map;
 
 /// The releases of one sort, by key, whatever its kind.
 #[derive(Debug, Default)]
@@ -101,6 +102,7 @@ impl Drop for CountedRelease {
             let of_key = of_keys.get_mut(&self.key);
             if of_key.is_some_and(|of_key| of_key.forget(self.number)) {
                 of_keys.remove(&self.key);
+                shrink_map(of_keys);
             }
         });
         self.all.ended.wake_all();

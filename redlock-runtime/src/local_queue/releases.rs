@@ -9,19 +9,19 @@ impl QueueHandle {
     /// Has the background thread still to send a release of this key? An attempt over another
     /// connection could overtake it.
     pub(crate) fn has_background_release(&self) -> bool {
-        self.shared.in_background.are_any(self.key.redis_key())
+        self.shared.in_background.are_any(self.key().redis_key())
     }
 
     /// Is a release of this key under way that nobody awaits? An attempt over another connection
     /// may have overtaken it.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.shared.leaving.are_any(self.key.redis_key())
+        self.shared.leaving.are_any(self.key().redis_key())
     }
 
     /// Waits until those have ended that are under way now: each was answered, or the background
     /// thread sends it, which it does soon after a quarter of `reply_timeout` at the latest.
     pub(crate) async fn until_left(&self) {
-        self.shared.leaving.ends(self.key.redis_key()).await;
+        self.shared.leaving.ends(self.key().redis_key()).await;
     }
 
     /// Begins a release. `is_awaited`: local waiters wait for its end, as no server signals it to
@@ -57,7 +57,7 @@ impl ReleaseUnderWay {
     }
 
     fn counted_in(&self, counts: &Arc<ReleaseCounts>) -> CountedRelease {
-        CountedRelease::new(counts, self.queue.key.shared())
+        CountedRelease::new(counts, self.queue.key().shared())
     }
 
     /// Local waiters no longer wait for its end.

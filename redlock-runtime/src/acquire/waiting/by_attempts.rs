@@ -53,7 +53,7 @@ impl ByAttempts {
         self.attempts = self.attempts.saturating_add(1);
         poller.local_queue().count_attempt();
         let within = poller.acquire_within();
-        let key = poller.local_queue().key.clone();
+        let key = poller.local_queue().key().clone();
         let (owner, kind) = (self.owner.clone(), poller.local_queue().kind);
         let claim = Claim { key, owner, expire: terms.lease(), kind };
         let engine = Arc::clone(&poller.engine);

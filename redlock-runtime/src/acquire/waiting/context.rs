@@ -150,7 +150,7 @@ impl PollerContext {
 
     /// The error of a waiter for whom nothing was answered: nobody knows whether the lock is taken.
     fn unanswered(&self, silence: Duration) -> LockError {
-        let key = self.local_queue().key.name().to_owned();
+        let key = self.local_queue().key().name().to_owned();
         let message = format!("no reply within {silence:.1?}, and the caller waits no longer");
         let nodes = vec![NodeError::new("redis", NodeErrorKind::NoReply, message)];
         LockError::Unavailable { key, nodes }
@@ -164,7 +164,7 @@ impl PollerContext {
         if self.observed.is_endless() && !was_endless {
             let first = self.local_queue().state().first().map(|waiter| waiter.terms);
             let template = first.map_or(telemetry::PROGRAMMATIC, |terms| terms.template);
-            warn_if_endless(&self.engine, &self.local_queue().key, template, &self.observed);
+            warn_if_endless(&self.engine, self.local_queue().key(), template, &self.observed);
         }
     }
 
@@ -180,7 +180,7 @@ impl PollerContext {
     fn refusal(&self, observed: &Observed, waiter: &Waiter, before: Option<u32>) -> LockError {
         let time = CallTime { started: waiter.terms.started, now: self.now() };
         let attempts = self.local_queue().attempts_for(waiter);
-        observed.error(&self.local_queue().key, time, attempts, before)
+        observed.error(self.local_queue().key(), time, attempts, before)
     }
 
     /// The lock was granted to a waiter after `took`, with nothing left of its lease. The waiter

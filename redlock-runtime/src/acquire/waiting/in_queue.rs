@@ -17,7 +17,6 @@ use crate::denial::Denial;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::hold::{ConfirmedLease, SMALL_RESERVE, Tenure, Terms};
-use crate::local_queue::LocalQueue;
 use crate::owner::Owner;
 use crate::{release, telemetry};
 
@@ -58,8 +57,9 @@ struct QueueCandidate {
 impl QueueCandidate {
     fn new(poller: &PollerContext, queue: &dyn FifoQueue, terms: Terms) -> Self {
         let owner = Owner::fresh(&poller.engine.client);
-        let LocalQueue { key, kind, .. } = poller.local_queue();
-        let claim = Claim { key: key.clone(), owner, expire: terms.lease(), kind: *kind };
+        let local = poller.local_queue();
+        let (key, kind) = (local.key().clone(), local.kind);
+        let claim = Claim { key, owner, expire: terms.lease(), kind };
         let subscription = queue.subscribe(&claim);
         // A lock with a `min_hold` is not passed on, and what it retains gives no tokens back.
         let is_passed_on = poller.callers() > 1 && terms.min_hold.is_zero();

@@ -24,7 +24,7 @@ impl LocalHolder {
     pub(crate) fn learn(self, engine: &Engine, queue: &LocalQueue, owner: Option<&str>) {
         let Some(hold) = self.0 else { return };
         // Each key of a hold has an owner of its own.
-        let is_same = |claim: &Claim| claim.key == queue.key && claim.kind == queue.kind;
+        let is_same = |claim: &Claim| claim.key == *queue.key() && claim.kind == queue.kind;
         let mut claims = hold.claims().enumerate();
         let Some((key_index, claim)) = claims.find(|(_, claim)| is_same(claim)) else { return };
         if owner == Some(claim.owner.as_str()) {

@@ -37,7 +37,7 @@ impl ReleaseHint {
         let (end, ended) = oneshot::channel();
         let has_come = Arc::new(AtomicBool::new(false));
         let owner = Owner::fresh(&engine.client);
-        let claim = Claim { key: queue.key.clone(), owner, expire, kind: queue.kind };
+        let claim = Claim { key: queue.key().clone(), owner, expire, kind: queue.kind };
         let asked_at = engine.clock().now();
         let hint = Self { asked_at, keeps_out, has_come: Arc::clone(&has_come), _end: end };
         let wait = wait(Arc::clone(engine), Arc::clone(queue), claim, has_come, ended);

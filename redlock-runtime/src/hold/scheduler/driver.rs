@@ -38,7 +38,7 @@ impl SchedulerState {
             let hold = Arc::clone(hold);
             // Until an answer comes, only the stop is due. After the stop, the check of the lease
             // decides.
-            self.reschedule(&hold, if now < stop { stop } else { Moment::NEVER });
+            self.schedule.reschedule(&hold, if now < stop { stop } else { Moment::NEVER });
             due.push(hold);
         }
         due
@@ -111,16 +111,16 @@ impl Scheduler {
                 Action::Renew if head_start.is_none() => now,
                 Action::Renew => retry_at(hold, now),
                 Action::Withdraw => {
-                    over.push(state.remove(hold));
+                    over.push(state.schedule.remove(hold));
                     withdrawn.push(Arc::clone(hold));
                     continue;
                 }
                 Action::Forget => {
-                    over.push(state.remove(hold));
+                    over.push(state.schedule.remove(hold));
                     continue;
                 }
             };
-            state.reschedule(hold, at);
+            state.schedule.reschedule(hold, at);
             wakes |= state.wake_no_later_than(at);
         }
         drop(state);

@@ -1,23 +1,16 @@
 //! What the scheduler is asked for beside the registration of leases.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::{Scheduler, SchedulerState};
+use super::Scheduler;
 use crate::clock::Moment;
 use crate::hold::record::Hold;
-
-impl SchedulerState {
-    pub(super) fn reschedule(&mut self, hold: &Hold, at: Moment) {
-        self.schedule.reschedule(hold.id, hold.place.load(Ordering::Relaxed), at);
-    }
-}
 
 impl Scheduler {
     /// Checks a lease as soon as possible.
     pub(crate) fn look_at(&self, hold: &Hold) {
         let mut state = self.state.lock();
-        state.reschedule(hold, Moment::ZERO);
+        state.schedule.reschedule(hold, Moment::ZERO);
         state.wakes_at = Moment::ZERO;
         drop(state);
         self.wake.notify_one();
@@ -32,12 +25,12 @@ impl Scheduler {
     /// The leases of one client.
     pub(crate) fn of_client(&self, client: u64) -> Vec<Arc<Hold>> {
         let state = self.state.lock();
-        state.schedule.values().filter(|hold| hold.client.id == client).cloned().collect()
+        state.schedule.entries().filter(|hold| hold.client.id == client).cloned().collect()
     }
 
     #[cfg(test)]
     pub(crate) fn kill_driver(&self) {
-        self.dies.store(true, Ordering::Relaxed);
+        self.dies.store(true, std::sync::atomic::Ordering::Relaxed);
         self.wake.notify_one();
     }
 }

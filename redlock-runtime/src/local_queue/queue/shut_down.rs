@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{LocalQueue, LocalQueues};
+use super::{ById, LocalQueue, LocalQueues};
 use crate::error::LockError;
 use crate::local_queue::shutdowns::Shutdown;
 use crate::local_queue::waiter::Waiter;
@@ -14,7 +14,8 @@ impl LocalQueues {
         // The shutdown is counted first: a caller that enters a queue after the loop below sees the
         // count.
         let shutdown = self.shutdowns.begin();
-        let queues: Vec<_> = self.queues.lock().values().map(Arc::clone).collect();
+        let queues: Vec<_> =
+            self.queues.lock().iter().map(|ById(queue)| Arc::clone(queue)).collect();
         for queue in queues {
             let shutdowns = &self.shutdowns;
             let is_refused = |waiter: &Waiter| shutdowns.refuse(waiter.terms.shutdowns_before);
@@ -31,6 +32,6 @@ impl LocalQueues {
 
 impl LocalQueue {
     pub(in crate::local_queue) fn shutting_down(&self) -> LockError {
-        LockError::ShuttingDown { key: self.key.name().to_owned() }
+        LockError::ShuttingDown { key: self.key().name().to_owned() }
     }
 }
