@@ -251,7 +251,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("5b86c07c789b1b81811d4a886333569b9ff318d3", "12c7a6609a5f536ab7447dbc6c219052adeb350c");
+        ("5b86c07c789b1b81811d4a886333569b9ff318d3", "023f9ab96c29051136f95e55364228d41214a11c");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))
@@ -267,7 +267,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     load_scripts(&server).await;
     let (grade, text) = finding(&doctor("locks").await, "rights");
     assert_eq!(grade, "good", "{text}");
-    let kinds = "read locks and permits would need +evalsha|330ef7c04bef68d0755be08624556183ac6474";
+    let kinds = "read locks and permits would need +evalsha|b58b514f0bc3c62d0e18f380ca75c52ef3857c";
     assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
     let doctor_of_locks = doctor("locks").await;
     assert_eq!(finding(&doctor_of_locks, "locking").0, "good");

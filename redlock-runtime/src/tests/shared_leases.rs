@@ -5,8 +5,8 @@ use redis_model::Reply;
 
 use super::fake::{MINUTE, SECOND};
 use super::step::{
-    DYING, HOLDERS, LOCK, PRESENT, QUEUE, READ, Step, WRITE, claim, delete, is_there, permit,
-    reader, writer,
+    ABSENT, DYING, HOLDERS, LOCK, PRESENT, QUEUE, READ, Step, WRITE, claim, delete, is_there,
+    permit, reader, writer,
 };
 use crate::backend::simulated::{self, SimulatedReply};
 use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, Look, Release};
@@ -129,6 +129,20 @@ fn a_marker_lasts_as_long_as_the_longest_lease() {
             assert_eq!(left(&step, HOLDERS), Some(expire), "{context}: renewed");
         }
     }
+}
+
+/// A reader that waited behind a writer has gone, and is taken out again as soon as it is let in.
+#[test]
+fn a_marker_does_not_outlast_the_leases_of_those_who_are_there() {
+    let mut step = Step::new();
+    let (held, gone, waits) = (claim(READ, SECOND / 5), reader(), writer());
+    assert!(step.enters(&held));
+    step.enqueues(&waits, PRESENT);
+    step.enqueues(&gone, ABSENT);
+    step.ask(&simulated::release(Release::leaving(&waits), true));
+    assert_eq!(left(&step, LOCK), Some(200));
+    step.pass(SECOND / 4);
+    assert!(step.enters(&writer()), "nobody has it any more");
 }
 
 /// What is written there by others says nothing about the other leases.

@@ -88,9 +88,11 @@ impl Drop for Registration {
             if hints.is_empty() {
                 tables.hints.remove(&self.key);
             }
-            // It may have kept others out of a lock that is free.
-            let is_free = gone.is_some() && tables.live(&self.key, now).is_none();
-            (gone, if is_free { tables.hints(&self.key, now) } else { Vec::new() })
+            // It may have kept others out of a lock that is free, or that they could share.
+            let kept_out = gone.as_ref().is_some_and(|gone| {
+                gone.stays_until.is_some() || tables.live(&self.key, now).is_none()
+            });
+            (gone, if kept_out { tables.hints(&self.key, now) } else { Vec::new() })
         };
         // Outside of the mutex: what the hint refers to may end with it.
         drop(gone);
@@ -100,6 +102,7 @@ impl Drop for Registration {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -114,17 +117,36 @@ mod tests {
         Claim { key, owner: Owner::of_nobody("test"), expire: EXPIRE, kind }
     }
 
+    /// A hint of `claim`, and whether it was told.
+    async fn hint(memory: &Memory, claim: &Claim) -> (HintRegistration, Arc<AtomicBool>) {
+        let is_told = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_told);
+        let on_release: OnRelease = Arc::new(move || told.store(true, Ordering::Relaxed));
+        (memory.request_hint(claim, on_release, EXPIRE).await.unwrap(), is_told)
+    }
+
+    /// The readers before it go on.
+    #[tokio::test(start_paused = true)]
+    async fn readers_that_a_writer_kept_out_are_told_when_it_leaves() {
+        for kind in [Kind::Read, Kind::Permits(NonZeroU32::MIN.saturating_add(1))] {
+            let memory = Memory::new(MemoryStore::new());
+            let take = async || memory.acquire(&claim(kind), EXPIRE).await.unwrap();
+            assert!(matches!(take().await, Acquired::Granted { .. }));
+            let (waits, _) = hint(&memory, &claim(Kind::Exclusive)).await;
+            assert!(matches!(take().await, Acquired::Refused { .. }), "{kind:?}");
+            let (_kept_out, is_told) = hint(&memory, &claim(kind)).await;
+            drop(waits);
+            assert!(is_told.load(Ordering::Relaxed), "{kind:?}");
+        }
+    }
+
     /// Nobody releases, so that nobody else tells the writer.
     #[tokio::test(start_paused = true)]
     async fn a_writer_is_told_when_the_leases_of_readers_have_ended() {
         let memory = Memory::new(MemoryStore::new());
         let take = async |kind| memory.acquire(&claim(kind), EXPIRE).await.unwrap();
         assert!(matches!(take(Kind::Read).await, Acquired::Granted { .. }));
-        let is_told = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_told);
-        let on_release: OnRelease = Arc::new(move || told.store(true, Ordering::Relaxed));
-        let writer = claim(Kind::Exclusive);
-        let _hint = memory.request_hint(&writer, on_release, EXPIRE).await.unwrap();
+        let (_waits, is_told) = hint(&memory, &claim(Kind::Exclusive)).await;
         tokio::time::advance(EXPIRE).await;
         assert!(!is_told.load(Ordering::Relaxed));
         assert!(

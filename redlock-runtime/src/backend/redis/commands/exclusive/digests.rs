@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-    (&enqueue::SCRIPT, "1d8bf8632ebff4392b5fc2ba1dec14a7d435c144"),
-    (&rotate::SCRIPT, "20872396733ab0b4088f0ada34fec15f517e0830"),
-    (&nudge::SCRIPT, "b461894f57d8e44e5ce0d0b95530f0f76b6aff75"),
-    (&release_all::SCRIPT, "12c7a6609a5f536ab7447dbc6c219052adeb350c"),
-    (&release::SCRIPT, "2d019038d63556e5dd9d6f011741b0c88b600427"),
+    (&enqueue::SCRIPT, "a552b6e8cf979a4cff24e4bd7e997cbf8012c842"),
+    (&rotate::SCRIPT, "57389c76346a4fabc787d4df0d4d5a04ad9dac35"),
+    (&nudge::SCRIPT, "39ec86664f350c3c17e0fde299cb6c1179960d50"),
+    (&release_all::SCRIPT, "023f9ab96c29051136f95e55364228d41214a11c"),
+    (&release::SCRIPT, "b89fa7398cfe850d214bb41f95d13e12dcb8c346"),
 ];
 
 /// The texts of all scripts.

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "330ef7c04bef68d0755be08624556183ac6474a2"),
-    (&enqueue::SCRIPT, "d2e2326954c28a79775897e7bd9ffd1419bd72fc"),
-    (&release::SCRIPT, "e71ac2ea3972c4e219036f83acddf7d7d6511bee"),
+    (&acquire::SCRIPT, "b58b514f0bc3c62d0e18f380ca75c52ef3857cbe"),
+    (&enqueue::SCRIPT, "9d9318d26ea4168f7757a050e314e1fc8bc8b442"),
+    (&release::SCRIPT, "046ac47fa1da77e881ad06ec90cbc37282955abb"),
     (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
     (&raise::SCRIPT, "76dba025d78573595649350e715e72f817988543"),
-    (&downgrade::SCRIPT, "d9bd652e7cdbad682f318161ad44c667a153b721"),
+    (&downgrade::SCRIPT, "5a4d7b463d5bd4d4458b797bdabd406e486bdc06"),
 ];
 
 /// The texts of all scripts.

@@ -186,6 +186,16 @@ function group_of(queue, lock, queue_key, sender)
     return entries, finished, hinted, false
   end
 
+  -- The marker outlives no lease after owners that nobody reached have left the holders.
+  local function shorten_marker()
+    local last_end = redis.pcall('ZRANGE', holders_key, -1, -1, 'WITHSCORES')[2]
+    local life = last_end and math.ceil((last_end - clock()) / 1000) or 0
+    local marker_left = redis.pcall('PTTL', lock)
+    if life > 0 and type(marker_left) == 'number' and life < marker_left then
+      redis.pcall('PEXPIRE', lock, digits(life))
+    end
+  end
+
   -- Adds the owners of entries to the holders for the claim window, each with a fencing token of
   -- its own, and signals their processes: those of one channel with one message.
   -- Returns how many owners have a listener, and the other results of grant; nil if they cannot
@@ -228,6 +238,9 @@ function group_of(queue, lock, queue_key, sender)
     end
     if reached == 0 and is_denied then
       return nil
+    end
+    if reached < #entries then
+      shorten_marker()
     end
     -- Without a listener nobody uses these fencing tokens: the next draw may return them again.
     return reached, first - 1, last
