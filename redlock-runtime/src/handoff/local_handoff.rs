@@ -110,12 +110,14 @@ mod tests {
 
     use super::*;
     use crate::backend::{Claim, Command, Fate, FencingTokens};
+    use crate::error::LockError;
     use crate::fencing::FencingToken;
     use crate::hold::{ConfirmedLease, Terms};
     use crate::key::LockKey;
     use crate::kind::Kind;
-    use crate::local_queue::Answer;
+    use crate::local_queue::{Answer, PollerState};
     use crate::owner::Owner;
+    use crate::state::LostReason;
     use crate::tests::fake::fake;
 
     const EXPIRE: Duration = Duration::from_secs(30);
@@ -153,11 +155,37 @@ mod tests {
         let engine = redlock.engine();
         let (queue, tenure) = granted(engine);
         let (waiter, _answer) = waiter(engine, 1);
+        queue.state().poller = PollerState::Busy;
         tokio::time::advance(EXPIRE).await;
         assert!(hand_to(engine, &queue, tenure, waiter, engine.clock().now()).is_none());
         assert_eq!(queue.state().waiters.len(), 1);
         let mut nobody = Context::from_waker(Waker::noop());
         assert!(pin!(queue.news.notified()).poll(&mut nobody).is_ready());
+    }
+
+    /// Nobody would look after it.
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_that_comes_back_after_its_poller_has_died_is_told() {
+        let (redlock, _fake) = fake();
+        let engine = redlock.engine();
+        let (queue, tenure) = granted(engine);
+        let (waiter, mut answer) = waiter(engine, 1);
+        tokio::time::advance(EXPIRE).await;
+        assert!(hand_to(engine, &queue, tenure, waiter, engine.clock().now()).is_none());
+        assert!(matches!(answer.try_recv(), Ok(Err(LockError::BackgroundThread { .. }))));
+    }
+
+    /// Its caller asks again. No body relied on it.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_its_caller_never_took_is_not_lost() {
+        let (redlock, _fake) = fake();
+        let engine = redlock.engine();
+        let (queue, tenure) = granted(engine);
+        let (waiter, _answer) = waiter(engine, 1);
+        assert!(hand_to(engine, &queue, tenure, waiter, engine.clock().now()).is_none());
+        let hold = queue.state().holder.clone().unwrap();
+        assert!(hold.lose(LostReason::Stolen) && hold.is_over());
+        assert_eq!((hold.lost(), hold.take_offer()), (None, None));
     }
 
     /// The hold of the one that went was the last one of this process.

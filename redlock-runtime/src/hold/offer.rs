@@ -52,7 +52,7 @@ impl Offer {
         if !self.is_open() {
             None
         } else if now >= self.ends {
-            self.close(WITHDRAWN).then_some(Action::Withdraw)
+            self.withdraw().then_some(Action::Withdraw)
         } else if now >= due {
             self.close(PUT_OFF).then_some(Action::Sleep(self.ends))
         } else {
@@ -66,6 +66,11 @@ impl Offer {
         let take = |state| (state != WITHDRAWN).then_some(TAKEN);
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
         before.ok().map(|before| before == PUT_OFF)
+    }
+
+    /// Takes the lock back. `false`: the caller has taken it, or it was taken back before.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.close(WITHDRAWN)
     }
 
     /// The caller has taken the lock, and lets go of it unused.

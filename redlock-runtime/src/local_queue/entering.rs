@@ -6,6 +6,7 @@ use super::counted::Counted;
 use super::poller_state::PollerState;
 use super::queue::{LocalQueue, QueueHandle};
 use super::waiter::Waiter;
+use crate::background_thread::stopped;
 use crate::thread_exit::Unsent;
 
 impl QueueHandle {
@@ -51,11 +52,16 @@ impl QueueHandle {
     /// Puts a waiter that could not be given the lock back to the front.
     pub(crate) fn put_back(&self, waiter: Waiter) {
         let mut state = self.state();
-        if !self.shared.shutdowns.refuse(waiter.terms.shutdowns_before) {
+        let why = if self.shared.shutdowns.refuse(waiter.terms.shutdowns_before) {
+            self.shutting_down()
+        } else if state.poller == PollerState::Absent {
+            // It has died meanwhile: nobody would look after the waiter.
+            stopped("an acquire")
+        } else {
             return state.waiters.push_front(waiter);
-        }
+        };
         drop(state);
-        waiter.answer(Err(self.shutting_down()));
+        waiter.answer(Err(why));
     }
 
     /// A caller goes away. The poller keeps `unsent` until it has undone the caller's commands.

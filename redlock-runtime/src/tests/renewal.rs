@@ -221,6 +221,21 @@ async fn a_frozen_process_takes_no_step_more() {
     assert_eq!(steps.load(Ordering::Relaxed), 3);
 }
 
+/// The lock of several keys is renewed by its caller as well, before that has all of them.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_after_a_later_one_does_not_bring_the_stop_forward() {
+    let (redlock, _fake) = fake();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let (hold, clock) = (guard.lease().hold(), redlock.engine().clock());
+    tokio::time::advance(EXPIRE / 4).await;
+    let earlier = clock.now();
+    tokio::time::advance(EXPIRE / 4).await;
+    hold.extend(clock.now());
+    let stop = hold.stop_at();
+    hold.extend(earlier);
+    assert_eq!(hold.stop_at(), stop);
+}
+
 #[tokio::test(start_paused = true)]
 async fn when_the_driver_dies_every_lease_is_told_and_the_next_one_is_served() {
     let (redlock, fake) = fake();

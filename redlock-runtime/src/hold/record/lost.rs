@@ -38,7 +38,8 @@ impl Hold {
         true
     }
 
-    /// Ends the hold because the lease was lost. `false`: the hold had ended before.
+    /// Ends the hold because the lease was lost; where its caller has not taken it, nothing was.
+    /// `false`: the hold had ended before.
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         self.lose_key(0, reason)
     }
@@ -46,10 +47,14 @@ impl Hold {
     /// The same because the key with this index was lost.
     pub(crate) fn lose_key(&self, key_index: usize, reason: LostReason) -> bool {
         let loss = Loss { reason, key_index };
-        let is_first = self.finish(self.client.clock.now(), End::Lost(loss));
+        let is_unused = !self.is_over() && self.offer.withdraw();
+        let how = if is_unused { End::Withdrawn } else { End::Lost(loss) };
+        let is_first = self.finish(self.client.clock.now(), how);
         if is_first {
             drop(self.take_pending());
-            self.tell_lost(loss);
+            if !is_unused {
+                self.tell_lost(loss);
+            }
             self.tell_listeners();
         }
         is_first

@@ -17,7 +17,8 @@ impl Hold {
         }
         let (renewals, is_renewal) = {
             let mut ledger = self.ledger.lock();
-            if ledger.ended.is_some() {
+            // Answers to two renewals may come in either order.
+            if ledger.ended.is_some() || sent < ledger.confirmed.sent {
                 return;
             }
             // A claim of a lock that was handed over does not count as a renewal.
