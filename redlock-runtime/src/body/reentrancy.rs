@@ -3,7 +3,9 @@
 //! Identity is the task, not the thread: a link to a hold is in place only while the body of a
 //! locked call is polled, and moves between threads with it. Bodies are polled inside of each other
 //! as their calls are nested. A body may also poll other tasks, such as those of a `LocalSet` or of
-//! a runtime of its own: each link knows its task, and other tasks do not see it.
+//! a runtime of its own: each link knows its task, and other tasks do not see it. Executors other
+//! than tokio's give their tasks no identity: what such an executor polls inside of a body counts
+//! as a part of that body.
 //!
 //! The calls inside of one hold form a tree. A call that re-enters the hold is a child of the
 //! innermost such call of its own task. A guard that re-entered is such a call too, and a future in

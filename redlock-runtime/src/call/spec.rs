@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::Redlock;
 use crate::error::LockError;
 use crate::kind::Kind;
-use crate::options::{StatedOptions, Wait};
+use crate::options::{Policy, StatedOptions, Wait};
 
 /// The arguments of one `#[redis_lock]`; the client supplies what is left out.
 #[must_use]
@@ -91,6 +91,19 @@ impl Spec {
         }
     }
 
+    /// The options of the call; `defaults`: those of its client.
+    pub(crate) fn policy(&self, defaults: Policy) -> Result<Policy, LockError> {
+        let policy = defaults.with(self.stated)?;
+        if self.skips_busy && policy.wait() == Wait::Forever {
+            return Err(LockError::config(
+                "`on_busy = \"skip\"` and a `wait` without an end exclude each other: such a call \
+                 never finds the lock busy; write how long it waits before it skips, as in \
+                 `wait = \"0s\"`, or give the client another default",
+            ));
+        }
+        Ok(policy)
+    }
+
     /// `release = "await"`
     pub const fn awaited_release(mut self) -> Self {
         self.awaits_release = true;
@@ -136,4 +149,23 @@ pub fn global() -> Client {
 /// `client = <expression>`
 pub fn client(redlock: &Redlock) -> Client {
     Client(Some(redlock.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the client says how long calls wait, the attribute cannot see it.
+    #[test]
+    fn a_call_that_waits_without_an_end_skips_nothing() {
+        let endless = StatedOptions { wait: Some(Wait::Forever), ..StatedOptions::NONE };
+        let endless = Policy::DEFAULT.with(endless).unwrap();
+        let spec = Spec::new("k");
+        let error = spec.skips_busy().policy(endless).unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error}");
+        assert!(error.to_string().contains("`on_busy = \"skip\"`"), "{error}");
+        assert!(spec.policy(endless).is_ok());
+        assert!(spec.skips_busy().wait(Wait::Never).policy(endless).is_ok());
+        assert!(spec.skips_busy().policy(Policy::DEFAULT).is_ok());
+    }
 }

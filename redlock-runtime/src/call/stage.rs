@@ -151,7 +151,7 @@ impl Stage {
         let kind = engine.check_kind(spec.kind()?, min_hold)?;
         // Checked in a call that re-enters as well: it may be one of another function, with other
         // options.
-        let policy = redlock.policy().with(spec.stated)?;
+        let policy = spec.policy(redlock.policy())?;
         let text = match rendered {
             Rendered::One(text) => text,
             Rendered::Several(names) => {

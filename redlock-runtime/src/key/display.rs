@@ -1,7 +1,12 @@
 //! Keys that are the values of expressions: without a template, and without escapes.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::key_set::MOST_KEYS;
 use super::printable::{Keys, WholeKey};
 use super::rendered::{Key, Rendered, display};
+use crate::error::LockError;
 
 /// `key = <expression>`: the value without escapes.
 pub fn display_key<T: WholeKey + ?Sized>(value: &T) -> Key {
@@ -21,8 +26,32 @@ pub fn several<const N: usize>(keys: [Key; N]) -> Key {
     Key(Ok(Rendered::Several(names)))
 }
 
-/// `keys = <expression>`: the values without escapes.
+/// `keys = <expression>`: the values without escapes, each once. No more are taken than it takes to
+/// know that they are too many.
 pub fn display_keys<I: Keys>(values: I) -> Key {
-    let names = values.into_iter().map(|value| display(&value)).collect::<Result<_, _>>();
-    Key(names.map(Rendered::Several))
+    Key(different(values).map(Rendered::Several))
+}
+
+fn different<I: Keys>(values: I) -> Result<Vec<Cow<'static, str>>, LockError> {
+    let mut names = HashSet::new();
+    for value in values {
+        names.insert(display(&value)?);
+        if names.len() > MOST_KEYS {
+            break;
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_without_an_end_are_too_many() {
+        let Key(Ok(Rendered::Several(names))) = display_keys(0_u64..) else {
+            panic!("they render")
+        };
+        assert_eq!(names.len(), MOST_KEYS + 1);
+    }
 }
