@@ -158,6 +158,7 @@ mod tests {
     use crate::backend::CLAIM_WINDOW;
     use crate::backend::redis::connection::InTurn;
     use crate::backend::redis::node_core::{NodeCore, NodeOptions};
+    use crate::clock::Moment;
     use crate::key::LockKey;
     use crate::kind::Kind;
     use crate::owner::Owner;
@@ -167,7 +168,7 @@ mod tests {
     /// To a server that does not say who it is.
     fn route(server: InTurn) -> Route<InTurn> {
         let core = NodeCore::new("n".to_owned(), server, NodeOptions::default());
-        core.identity.denied();
+        core.identity.info_denial.denied(Moment::NEVER);
         Route::new(core)
     }
 

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::batching::Batching;
 use super::met_server::Superseded;
 use super::source::{CONNECT, Source};
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::health::ServerIdentity;
 use crate::clock::Moment;
 
@@ -96,10 +97,14 @@ fn recognize(
         let info = match timeout(RECOGNITION, asked).await {
             Ok(Ok(info)) => info,
             // Another server behind this address may know INFO: an unknown command is no denial.
-            Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
+            Ok(Err(error)) if error.code() == Some("NOPERM") => {
+                identity.info_denial.denied(CLOCK.now());
+                return;
+            }
             _ => return,
         };
         drop(connection);
+        identity.info_denial.allowed();
         while let Some(pause) = identity.recognize(&info, &superseded) {
             sleep(pause).await;
         }
@@ -222,6 +227,42 @@ mod tests {
                 _ => Scripted::new([&bulk("run_id:b")]),
             })
         }
+    }
+
+    /// The user gets its permission back after the first connect, and the address moves after the
+    /// second one.
+    #[derive(Default)]
+    struct DeniedAtFirst(AtomicU64);
+
+    impl Source for DeniedAtFirst {
+        type Connection = Scripted;
+
+        async fn connect(&self) -> RedisResult<Scripted> {
+            Ok(match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Scripted::new(["-NOPERM no permissions to run the 'info' command"]),
+                1 => Scripted::new([&bulk("run_id:a")]),
+                _ => Scripted::new([&bulk("run_id:b")]),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_who_was_denied_info_asks_again_after_a_pause() {
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+        let source = IdentifiedSource::new(DeniedAtFirst::default(), "n".into(), &identity);
+        let connect = async || {
+            let made = source.connect().await.unwrap();
+            sleep(2 * RECOGNITION).await;
+            made
+        };
+        connect().await;
+        assert!(!identity.is_recognizing());
+        // As if the denial were an hour old.
+        identity.info_denial.allowed();
+        identity.info_denial.denied(CLOCK.now().minus(Duration::from_secs(3600)));
+        let [first, second] = [connect().await, connect().await];
+        assert!(first.met().superseded.is_set() && !second.met().superseded.is_set());
+        assert!(!identity.info_denial.was_denied());
     }
 
     #[tokio::test(start_paused = true)]

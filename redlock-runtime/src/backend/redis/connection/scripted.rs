@@ -11,6 +11,7 @@ use super::identified_source::IdentifiedSource;
 use super::source::Source;
 use crate::backend::redis::health::ServerIdentity;
 use crate::backend::redis::pubsub::broken;
+use crate::clock::Moment;
 use crate::mutex::Mutex;
 
 /// The rest of a connection over which a test sends single commands only.
@@ -67,7 +68,7 @@ pub(crate) fn value(answer: &str) -> RedisResult<Value> {
 /// A source whose servers are not asked who they are.
 pub(crate) fn unidentified<S: Source>(source: S) -> Arc<IdentifiedSource<S>> {
     let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
-    identity.denied();
+    identity.info_denial.denied(Moment::NEVER);
     Arc::new(IdentifiedSource::new(source, "n".into(), &identity))
 }
 

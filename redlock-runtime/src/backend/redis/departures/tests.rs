@@ -13,7 +13,7 @@ use crate::owner::Owner;
 async fn found<const N: usize>(answers: [&'static str; N]) -> Result<Found, Fault> {
     let server = InTurn::new(answers);
     let core = NodeCore::new("n".to_owned(), server.clone(), NodeOptions::default());
-    core.identity.denied();
+    core.identity.info_denial.denied(Moment::NEVER);
     let route = Route::new(core).on(&Handle::current());
     let loan = route.connection.borrow().await.unwrap();
     let _others = vec![loan; 9];

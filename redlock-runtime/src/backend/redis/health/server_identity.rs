@@ -14,6 +14,7 @@ use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded, is_withheld};
 use crate::backend::{Cause, ClockOffset, MemorySince, Predecessor};
 use crate::clock::Moment;
+use crate::denial::Denial;
 use crate::mutex::Mutex;
 use crate::shield::tell;
 use crate::telemetry;
@@ -36,6 +37,8 @@ pub(crate) struct ServerIdentity {
     state: Mutex<IdentityState>,
     /// Without a restart guard: notified when another process answers than before.
     moves: Notify,
+    /// Likewise: whether the user may not ask.
+    pub(crate) info_denial: Denial,
 }
 
 #[derive(Debug, Default)]
@@ -50,8 +53,6 @@ struct IdentityState {
     newest: Option<(Superseded, Arc<str>)>,
     /// Likewise: the process that was the first to say who it is.
     first: Option<Arc<str>>,
-    /// Likewise: the user may not ask.
-    is_denied: bool,
     /// When connections were superseded last because the address had moved.
     moved: Option<Moment>,
     offset: ClockJumps,
@@ -67,7 +68,8 @@ struct IdentityState {
 
 impl ServerIdentity {
     pub(crate) fn new(node: String, founders_key: Option<Arc<str>>) -> Self {
-        Self { node, founders_key, state: Mutex::default(), moves: Notify::new() }
+        let (state, moves, info_denial) = (Mutex::default(), Notify::new(), Denial::default());
+        Self { node, founders_key, state, moves, info_denial }
     }
 
     /// Is the server identified on each new connection?
@@ -97,12 +99,7 @@ impl ServerIdentity {
 
     /// Is the process that answers a new connection asked for, though no restart guard needs it?
     pub(crate) fn is_recognizing(&self) -> bool {
-        !self.is_asking() && !self.state.lock().is_denied
-    }
-
-    /// The user of this client may not run INFO.
-    pub(crate) fn denied(&self) {
-        self.state.lock().is_denied = true;
+        !self.is_asking() && !self.info_denial.lasts(|| CLOCK.now())
     }
 
     /// Without a restart guard: the process that was met first.

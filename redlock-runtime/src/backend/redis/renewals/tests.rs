@@ -9,6 +9,7 @@ use crate::backend::LockBackend;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{InTurn, single_commands, value};
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
+use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 use crate::key::LockKey;
 use crate::owner::Owner;
@@ -21,7 +22,7 @@ const DENIED: &str = "-NOPERM No permissions to access a key";
 /// To a server that is not asked who it is.
 fn route<S: Source>(server: S) -> Route<S> {
     let core = NodeCore::new("n".to_owned(), server, NodeOptions::default());
-    core.identity.denied();
+    core.identity.info_denial.denied(Moment::NEVER);
     Route::new(core)
 }
 
