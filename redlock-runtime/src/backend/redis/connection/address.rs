@@ -214,13 +214,18 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+fn is_port(text: &str) -> bool {
+    text.is_empty() || is_number(text) && text.parse::<u16>().is_ok()
+}
+
 /// `/2`, or nothing, before the suffix that switches certificate checks off.
 fn is_database(tail: &str) -> bool {
     let database = tail.strip_suffix("#insecure").unwrap_or(tail);
     database.is_empty() || database.strip_prefix('/').is_some_and(is_number)
 }
 
-/// `host:port`. A text of another form may be `user:password`, whose host is missing.
+/// `host:port`. A text of another form may be `user:password`, whose host is missing; so may one
+/// with a number that no port has.
 fn shown_server(server: &str) -> String {
     let is_address = |host: &str| {
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -234,7 +239,9 @@ fn shown_server(server: &str) -> String {
         return server.to_owned();
     }
     match server.rsplit_once(':') {
-        Some((host, port)) if is_host(host) && is_number(port) => server.to_owned(),
+        Some((host, port)) if !host.is_empty() && is_host(host) && is_port(port) => {
+            server.to_owned()
+        }
         Some((host, _)) if is_host(host) => format!("{host}:{HIDDEN}"),
         _ => HIDDEN.to_owned(),
     }
