@@ -22,7 +22,7 @@ static BACKGROUND: PerProcess<Mutex<Background>> = PerProcess::new();
 /// The background thread of a process, once it is needed, and what it has to run.
 #[derive(Default)]
 struct Background {
-    thread: Option<BackgroundThread>,
+    thread: Option<Arc<BackgroundThread>>,
     residents: Vec<Weak<dyn Resident>>,
 }
 
@@ -32,9 +32,28 @@ pub(crate) trait Resident: Send + Sync {
     fn task(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 }
 
-struct BackgroundThread {
-    handle: Handle,
+pub(crate) struct BackgroundThread {
+    pub(crate) handle: Handle,
     thread: JoinHandle<Option<()>>,
+}
+
+impl BackgroundThread {
+    /// Has it died? Then its runtime has no tasks and no timers any more.
+    pub(crate) fn has_died(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// One that has died.
+    #[cfg(test)]
+    pub(crate) fn dead() -> Arc<Self> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| None));
+        runtime.shutdown_background();
+        while !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        Arc::new(Self { handle, thread })
+    }
 }
 
 /// The runtime of the background thread of this process. The first call starts the thread, and a
@@ -44,27 +63,32 @@ struct BackgroundThread {
 /// [`LockError::BackgroundThread`] when the operating system grants no thread,
 /// [`LockError::ForkedProcess`] after too many generations of forks.
 pub(crate) fn handle() -> Result<Handle, LockError> {
+    thread().map(|thread| thread.handle.clone())
+}
+
+/// As [`handle`], for those who keep it and have to know whether the thread has died since.
+pub(crate) fn thread() -> Result<Arc<BackgroundThread>, LockError> {
     serving(BACKGROUND.of(process::id(), Mutex::default)?)
 }
 
-/// The runtime of `background`, whose thread is replaced if it has died. The new thread runs the
-/// tasks of all residents: those of the old one were dropped with its runtime.
-fn serving(background: &Mutex<Background>) -> Result<Handle, LockError> {
-    let (handle, residents) = {
+/// The thread of `background`, which is replaced if it has died. The new thread runs the tasks of
+/// all residents: those of the old one were dropped with its runtime.
+fn serving(background: &Mutex<Background>) -> Result<Arc<BackgroundThread>, LockError> {
+    let (thread, residents) = {
         let mut background = background.lock();
         match &background.thread {
-            Some(running) if !running.thread.is_finished() => return Ok(running.handle.clone()),
+            Some(running) if !running.has_died() => return Ok(Arc::clone(running)),
             _ => {}
         }
-        let started = start(Builder::new())?;
-        let handle = background.thread.insert(started).handle.clone();
-        (handle, background.residents.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
+        let started = Arc::new(start(Builder::new())?);
+        background.thread = Some(Arc::clone(&started));
+        (started, background.residents.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
     };
     // Outside of the mutex: this may be the last reference to a resident.
     residents.iter().filter_map(|resident| resident.task()).for_each(|task| {
-        handle.spawn(task);
+        thread.handle.spawn(task);
     });
-    Ok(handle)
+    Ok(thread)
 }
 
 /// Runs the task of `resident` on the background thread, and on each that replaces it.
@@ -82,9 +106,9 @@ fn house_in(
         residents.retain(|known| known.strong_count() > 0);
         residents.push(weak);
     }
-    let handle = serving(background)?;
+    let thread = serving(background)?;
     if let Some(task) = resident.task() {
-        handle.spawn(task);
+        thread.handle.spawn(task);
     }
     Ok(())
 }
@@ -169,16 +193,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_died_is_replaced() {
-        let runtime = runtime::Builder::new_current_thread().build().unwrap();
-        let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| None));
-        drop(runtime);
-        while !thread.is_finished() {
-            std::thread::yield_now();
-        }
-        let thread = Some(BackgroundThread { handle, thread });
+        let thread = Some(BackgroundThread::dead());
         let background = Mutex::new(Background { thread, residents: Vec::new() });
         let (sender, receiver) = std::sync::mpsc::channel();
-        serving(&background).unwrap().spawn(async move { sender.send(()) });
+        serving(&background).unwrap().handle.spawn(async move { sender.send(()) });
         receiver.recv().unwrap();
     }
 
@@ -207,12 +225,7 @@ mod tests {
         let first = told.recv().unwrap();
         assert_eq!(told.recv().unwrap(), first);
         drop(gone);
-        let dead = std::thread::spawn(|| None);
-        while !dead.is_finished() {
-            std::thread::yield_now();
-        }
-        let handle = background.lock().thread.take().unwrap().handle;
-        background.lock().thread = Some(BackgroundThread { handle, thread: dead });
+        background.lock().thread = Some(BackgroundThread::dead());
         serving(&background).unwrap();
         assert_ne!(told.recv().unwrap(), first);
         serving(&background).unwrap();

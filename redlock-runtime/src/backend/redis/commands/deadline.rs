@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::time::{Instant, Timeout, timeout_at};
 
 use crate::backend::redis::connection::{SharedConnection, Source};
@@ -32,6 +31,5 @@ pub(super) fn bounded<S: Source, F: Future>(
     deadline: &Deadline,
     future: F,
 ) -> Timeout<F> {
-    let _timer = connection.timer().map(Handle::enter);
-    timeout_at(deadline.end, future)
+    connection.with_timers(|| timeout_at(deadline.end, future))
 }

@@ -16,6 +16,7 @@ use crate::backend::SharedWork;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Script;
 use crate::backend::redis::pubsub::broken;
+use crate::background_thread::{self, BackgroundThread};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::mutex::Mutex;
@@ -42,8 +43,9 @@ pub(crate) struct SharedConnection<S: Source> {
 /// Where a local connection lives.
 struct Home {
     runtime: Handle,
-    /// The runtime of the node's own connection, which no caller blocks.
-    timer: Option<Handle>,
+    /// Its runtime bounds the commands: the caller that waits for a command may block the runtime
+    /// of the connection. `None`: there was no such thread.
+    background: Option<Arc<BackgroundThread>>,
 }
 
 struct Current<C> {
@@ -61,8 +63,6 @@ struct Current<C> {
     pause_until: Option<Instant>,
     /// When the last connection began to be made.
     made_at: Moment,
-    /// Where the last connection was made.
-    made_on: Option<Handle>,
     /// The last connection was given up because it did not answer.
     fell_silent: bool,
 }
@@ -78,7 +78,6 @@ impl<S: Source> SharedConnection<S> {
             pause_doublings: S::PAUSE_DOUBLINGS,
             pause_until: None,
             made_at: Moment::ZERO,
-            made_on: None,
             fell_silent: false,
         };
         let current = Arc::new(Mutex::new(current));
@@ -94,8 +93,7 @@ impl<S: Source> SharedConnection<S> {
 
     /// Another shared connection to the same source, which lives on `runtime`.
     pub(crate) fn on(&self, runtime: Handle) -> Self {
-        let timer = self.current.lock().made_on.clone();
-        let home = Some(Home { runtime, timer });
+        let home = Some(Home { runtime, background: background_thread::thread().ok() });
         Self { home, ..Self::new(Arc::clone(&self.source)) }
     }
 
@@ -151,10 +149,17 @@ impl<S: Source> SharedConnection<S> {
         made.await
     }
 
-    /// The runtime whose timers bound the commands of a local connection: the caller that waits for
-    /// a command may block the runtime of the connection.
-    pub(crate) fn timer(&self) -> Option<&Handle> {
-        self.home.as_ref()?.timer.as_ref()
+    /// Runs `act`, whose timers are those of the background thread for a local connection. A timer
+    /// of a thread that has died would panic.
+    pub(crate) fn with_timers<T>(&self, act: impl FnOnce() -> T) -> T {
+        let Some(home) = &self.home else { return act() };
+        if let Some(background) = home.background.as_ref().filter(|thread| !thread.has_died()) {
+            let _timers = background.handle.enter();
+            return act();
+        }
+        let replaced = background_thread::handle();
+        let _timers = replaced.as_ref().ok().map(Handle::enter);
+        act()
     }
 
     /// The connection broke, gave a wrong answer, or gave none to a command about `key`.
@@ -169,8 +174,7 @@ impl<S: Source> SharedConnection<S> {
         if loan.note_look(now) {
             return false;
         }
-        let _timer = self.timer().map(Handle::enter);
-        let has_ended = S::has_ended(loan.connection.inner());
+        let has_ended = self.with_timers(|| S::has_ended(loan.connection.inner()));
         if has_ended {
             self.discard(loan);
         }
@@ -283,7 +287,6 @@ impl<C: Clone> Current<C> {
         self.loan = Some(loan.clone());
         self.installed_at = Some(Instant::now());
         self.made_at = loan.connection.met().begun;
-        self.made_on = Handle::try_current().ok();
         self.fell_silent = false;
         loan
     }

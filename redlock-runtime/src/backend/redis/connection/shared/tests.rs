@@ -139,3 +139,16 @@ async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
         assert!(!link.is_connected() && link.fell_silent());
     }
 }
+
+/// The background thread dies after a local connection was made, and is replaced.
+#[tokio::test]
+async fn the_timers_of_a_local_connection_are_those_of_a_background_thread_that_lives() {
+    let mut link = SharedConnection::new(unidentified(Scripted::default())).on(Handle::current());
+    for _ in 0..2 {
+        let silence = std::future::pending::<()>();
+        assert!(link.with_timers(|| timeout(SECOND / 100, silence)).await.is_err());
+        let timers = link.with_timers(Handle::current).id();
+        assert_eq!(timers, background_thread::handle().unwrap().id());
+        link.home.as_mut().unwrap().background = Some(BackgroundThread::dead());
+    }
+}
