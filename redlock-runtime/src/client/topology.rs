@@ -134,7 +134,7 @@ impl Topology {
         };
         #[cfg(feature = "cluster")]
         if self.nodes.iter().any(Node::is_cluster) {
-            return self.cluster(options);
+            return self.cluster(reply_timeout, options);
         }
         if self.has_only && count > 1 {
             return Err(LockError::config(format!(
@@ -205,7 +205,11 @@ impl Topology {
     }
 
     #[cfg(feature = "cluster")]
-    fn cluster(mut self, options: NodeOptions) -> Result<Assembled, LockError> {
+    fn cluster(
+        mut self,
+        reply_timeout: Duration,
+        options: NodeOptions,
+    ) -> Result<Assembled, LockError> {
         if self.min_replicas.is_some() || self.restart_guard == Some(true) {
             return Err(LockError::config(
                 "`min_replicas` and `restart_guard` are not for `cluster`: its servers replace \
@@ -215,7 +219,7 @@ impl Topology {
         let reports = Arc::clone(&options.reports);
         let backend = match (self.nodes.pop(), self.nodes.is_empty()) {
             (Some(Node::Cluster(urls)), true) => {
-                RedisCluster::open(&urls, self.tls.as_ref(), options)?
+                RedisCluster::open(&urls, self.tls.as_ref(), reply_timeout, options)?
             }
             (Some(Node::ClusterPool(pool)), true) => RedisCluster::from_pool(pool, options),
             _ => return Err(LockError::config("`cluster` stands alone; it is several already")),

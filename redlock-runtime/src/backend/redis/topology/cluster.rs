@@ -39,9 +39,10 @@ impl RedisCluster {
     pub(crate) fn open(
         urls: &[String],
         tls: Option<&Tls>,
+        reply_timeout: Duration,
         options: NodeOptions,
     ) -> Result<Self, LockError> {
-        let (name, shards) = Shards::to(urls, tls)?;
+        let (name, shards) = Shards::to(urls, tls, reply_timeout)?;
         Ok(Self::of(name, shards, options))
     }
 
@@ -166,6 +167,8 @@ mod tests {
     use crate::backend::redis::connection::Direct;
     use crate::error::NodeErrorKind;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
     fn what_a_cluster_says_while_it_changes_is_not_final() {
         assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
@@ -176,7 +179,7 @@ mod tests {
     /// What a cluster fails with whose first servers are at these ports.
     async fn failed_with(scheme: &str, ports: [u16; 2]) -> (NodeErrorKind, bool, String) {
         let urls = ports.map(|port| format!("{scheme}://u:p@127.0.0.1:{port}"));
-        let cluster = RedisCluster::open(&urls, None, NodeOptions::default()).unwrap();
+        let cluster = RedisCluster::open(&urls, None, SECOND, NodeOptions::default()).unwrap();
         let fault = cluster.verify(Duration::from_secs(60)).await.unwrap_err();
         (fault.nodes[0].kind(), fault.is_final, fault.nodes_text())
     }
@@ -220,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_cluster_without_a_server_says_so() {
-        let error = RedisCluster::open(&[], None, NodeOptions::default()).unwrap_err().to_string();
+        let error =
+            RedisCluster::open(&[], None, SECOND, NodeOptions::default()).unwrap_err().to_string();
         assert!(error.contains("`cluster` names no server"), "{error}");
     }
 }

@@ -5,6 +5,8 @@
 //! script again whose outcome is unknown: only the owner of the script can tell what the second
 //! answer means.
 
+use std::time::Duration;
+
 use deadpool_redis::cluster::ClusterConnection;
 use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::cluster_async::Connect;
@@ -26,10 +28,21 @@ pub(crate) struct ServerConnection {
     asks: bool,
 }
 
+/// How long the client library waits for each answer when it examines the cluster. It serves nobody
+/// meanwhile, and a server may be frozen.
+const CLIENT_REPLY: Duration = Duration::from_secs(5);
+
 /// What makes a server carry out one command of a slot that is on its way to it.
 const ASKING: &str = "ASKING";
 
 impl ServerConnection {
+    /// Sends a command by which the client library examines the cluster.
+    async fn examine(&self, command: &Cmd) -> RedisResult<Value> {
+        let mut connection = self.connection.clone();
+        connection.set_response_timeout(CLIENT_REPLY);
+        connection.req_packed_command(command).await
+    }
+
     async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
         let mut pipeline = redis::pipe();
         pipeline.cmd(ASKING).add_command(command.clone());
@@ -57,6 +70,9 @@ impl ConnectionLike for ServerConnection {
             if command.args_iter().eq([Arg::Simple(ASKING.as_bytes())]) {
                 self.asks = true;
                 return Ok(Value::Okay);
+            }
+            if matches!(command.args_iter().next(), Some(Arg::Simple(b"CLUSTER" | b"PING"))) {
+                return self.examine(command).await;
             }
             sent_scripts::leaves(command)?;
             let answer = if std::mem::take(&mut self.asks) {
@@ -150,8 +166,36 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use tokio::time::Instant;
+
     use super::super::fake_server::fake_server;
     use super::*;
+
+    #[tokio::test]
+    async fn a_frozen_server_keeps_the_client_library_for_less_time_than_a_caller_may_wait() {
+        let answer = |command: &str| {
+            let answer = if command.contains("CLIENT") { "+OK\r\n" } else { "" };
+            answer.to_owned()
+        };
+        let longest = 12 * CLIENT_REPLY;
+        let client = redis::Client::open(("127.0.0.1", fake_server(answer).await)).unwrap();
+        let info = client.get_connection_info().clone();
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(longest));
+        let mut connection = ServerConnection::connect_with_config(info, config).await.unwrap();
+        tokio::time::pause();
+        for (words, bound) in [
+            (&["PING"][..], CLIENT_REPLY),
+            (&["CLUSTER", "SLOTS"], CLIENT_REPLY),
+            (&["EVALSHA", "digest", "1", "k"], longest),
+            (&["GET", "k"], longest),
+        ] {
+            let command = Cmd::new().arg(words).take();
+            let begun = Instant::now();
+            let error = connection.req_packed_command(&command).await.unwrap_err();
+            assert!(error.is_timeout(), "{words:?}: {error}");
+            assert_eq!(begun.elapsed().as_secs(), bound.as_secs(), "{words:?}");
+        }
+    }
 
     /// As the client library follows a redirect to a slot that is being moved.
     #[tokio::test]

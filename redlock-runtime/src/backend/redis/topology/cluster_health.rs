@@ -229,6 +229,8 @@ mod tests {
     use crate::backend::{BackgroundWork, LockBackend};
     use crate::mutex::Mutex;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     /// The server has all slots, does not know its address, and agrees to everything else.
     #[tokio::test]
     async fn a_cluster_without_addresses_says_what_to_set() {
@@ -237,7 +239,7 @@ mod tests {
             if command.contains("SLOTS") { slots.clone() } else { "+OK\r\n".to_owned() }
         });
         let url = format!("redis://127.0.0.1:{}", port.await);
-        let cluster = RedisCluster::open(&[url], None, NodeOptions::default()).unwrap();
+        let cluster = RedisCluster::open(&[url], None, SECOND, NodeOptions::default()).unwrap();
         let fault = cluster.verify(Duration::from_secs(60)).await.unwrap_err();
         let text = fault.nodes_text();
         assert!(text.contains("slots 0 to 16383 does not tell its address"), "{text}");
@@ -269,7 +271,7 @@ mod tests {
         };
         port.store(fake_server(answer).await, Ordering::Relaxed);
         let url = format!("redis://127.0.0.1:{}", port.load(Ordering::Relaxed));
-        RedisCluster::open(&[url], None, NodeOptions::default()).unwrap()
+        RedisCluster::open(&[url], None, SECOND, NodeOptions::default()).unwrap()
     }
 
     /// No call is made meanwhile, and what one server answers says nothing about the others. A
@@ -316,7 +318,7 @@ mod tests {
     /// that began with this failure.
     fn is_silent(began: Option<NodeErrorKind>, found: &[NodeErrorKind]) -> bool {
         let urls = ["redis://h".to_owned()];
-        let cluster = RedisCluster::open(&urls, None, NodeOptions::default()).unwrap();
+        let cluster = RedisCluster::open(&urls, None, SECOND, NodeOptions::default()).unwrap();
         let health = &cluster.health;
         if let Some(kind) = began {
             let failed = NodeError::new("cluster n", kind, "CLUSTERDOWN");
@@ -380,7 +382,7 @@ mod tests {
     #[test]
     fn a_master_with_an_address_of_ipv6_has_its_brackets() {
         let urls = ["redis://h".to_owned()];
-        let cluster = RedisCluster::open(&urls, None, NodeOptions::default()).unwrap();
+        let cluster = RedisCluster::open(&urls, None, SECOND, NodeOptions::default()).unwrap();
         let name = |host: &str| cluster.health.name_of(&(host.to_owned(), 7911));
         assert_eq!(name("::1"), "cluster redis://h:6379 ([::1]:7911)");
         assert_eq!(name("b"), "cluster redis://h:6379 (b:7911)");

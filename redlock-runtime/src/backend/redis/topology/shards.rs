@@ -17,6 +17,7 @@ use super::cluster_connection::ShardsConnection;
 use super::masters;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::host_lookup::HostLookup;
+use crate::backend::redis::connection::source::CONNECT;
 use crate::backend::redis::connection::{Source, address, dial, unasked};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, silent};
 use crate::backend::{Tls, tls};
@@ -28,9 +29,6 @@ use crate::error::LockError;
 const RETRIES: u32 = 2;
 const SHORTEST_PAUSE_MS: u64 = 10;
 const LONGEST_PAUSE_MS: u64 = 100;
-/// Bounds the commands that the client library sends by itself to a server that may be frozen. Our
-/// own commands end sooner, by our own bounds.
-const CLIENT_REPLY: Duration = Duration::from_secs(5);
 const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 
 /// The source of connections to a whole cluster.
@@ -46,7 +44,11 @@ pub(crate) enum Shards {
 
 impl Shards {
     /// The cluster to which these servers belong, and what errors call it.
-    pub(super) fn to(urls: &[String], tls: Option<&Tls>) -> Result<(String, Self), LockError> {
+    pub(super) fn to(
+        urls: &[String],
+        tls: Option<&Tls>,
+        reply_timeout: Duration,
+    ) -> Result<(String, Self), LockError> {
         let seeds =
             urls.iter().map(|url| address::parse(url, tls)).collect::<Result<Vec<_>, _>>()?;
         let Some(first) = seeds.first() else {
@@ -66,7 +68,7 @@ impl Shards {
             .min_retry_wait(SHORTEST_PAUSE_MS)
             .max_retry_wait(LONGEST_PAUSE_MS)
             .connection_timeout(CLIENT_CONNECT)
-            .response_timeout(CLIENT_REPLY)
+            .response_timeout(longest_reply(reply_timeout))
             .overall_response_timeout(None)
             .tcp_settings(address::tcp_settings())
             .async_dns_resolver(lookup.clone());
@@ -130,6 +132,12 @@ impl Source for Shards {
     }
 }
 
+/// When the client library gives up a command that is not answered. Our own bounds, which begin
+/// earlier, have ended by then: they are `reply_timeout` at most, or `CONNECT` for a first check.
+fn longest_reply(reply_timeout: Duration) -> Duration {
+    reply_timeout.max(CONNECT)
+}
+
 /// Waits until the address of one of the first servers is known. The client library has less time
 /// for that than a name server may need, and then finds the answer.
 async fn found(seeds: &[ConnectionInfo], lookup: &HostLookup) -> RedisResult<()> {
@@ -178,6 +186,17 @@ fn is_of_master(error: &RedisError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_client_library_waits_for_an_answer_as_long_as_a_caller_may() {
+        let urls = ["redis://127.0.0.1".to_owned()];
+        for (reply_timeout, bound) in [(1, 10), (10, 10), (60, 60)] {
+            let (_, shards) = Shards::to(&urls, None, Duration::from_secs(reply_timeout)).unwrap();
+            let Shards::Client { client, .. } = shards else { unreachable!() };
+            let client = format!("{client:?}");
+            assert!(client.contains(&format!(" response_timeout: Some({bound}s)")), "{client}");
+        }
+    }
 
     #[test]
     fn a_redirection_is_not_the_answer_of_the_master() {
