@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, MutexGuard, Weak};
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::clock::CLOCK;
 use super::connection::Source;
 use super::route::Route;
+use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::process::{self, ProcessId};
 
@@ -22,6 +25,9 @@ const MOST_WANTED: usize = 256;
 /// caller that blocks its runtime while it waits makes its connection silent.
 const COMMANDS_AFTER_SILENCE: u32 = 16;
 const MOST_COMMANDS_BEFORE: u32 = 16 * 1024;
+/// A connection that has answered for so long shows that its callers do not block its runtime: what
+/// made it silent now is the server, and what was silent before does not count any more.
+const LIVED_WELL: Duration = Duration::from_secs(5 * 60);
 
 /// The runtimes that have a connection, will have one, or cannot have one.
 type RuntimeStates<S> = HashMap<runtime::Id, RuntimeState<S>>;
@@ -40,6 +46,7 @@ enum RuntimeState<S: Source> {
     Open {
         route: Arc<Route<S>>,
         commands_before: u32,
+        since: Moment,
         /// Ends the task that waits for the end of the runtime.
         _end: DropGuard,
     },
@@ -78,11 +85,11 @@ impl<S: Source> LocalRuntimes<S> {
     ) {
         let (route, commands_before) = match states.entry(here.id()) {
             Entry::Occupied(mut state) => match state.get_mut() {
-                RuntimeState::Open { route, commands_before, .. }
+                RuntimeState::Open { route, commands_before, since, .. }
                     if route.connection.fell_silent() =>
                 {
-                    let more = commands_before.saturating_mul(COMMANDS_AFTER_SILENCE);
-                    let commands_before = more.min(MOST_COMMANDS_BEFORE);
+                    let lived = CLOCK.now().since(*since);
+                    let commands_before = commands_after_silence(*commands_before, lived);
                     state.insert(RuntimeState::Wanted { commands: 1, commands_before });
                     return;
                 }
@@ -126,6 +133,13 @@ impl<S: Source> LocalRuntimes<S> {
     }
 }
 
+/// How many commands go over the background thread after a connection fell silent. It had been made
+/// after `before` commands, and has `lived` for so long.
+fn commands_after_silence(before: u32, lived: Duration) -> u32 {
+    let before = if lived < LIVED_WELL { before } else { COMMANDS_BEFORE };
+    before.saturating_mul(COMMANDS_AFTER_SILENCE).min(MOST_COMMANDS_BEFORE)
+}
+
 /// Forgets who wants a connection, except for the one that came last, where there are many of them:
 /// most of these runtimes have ended since, and their end is not reported.
 fn forget_wanted<S: Source>(states: &mut RuntimeStates<S>, last: runtime::Id) {
@@ -153,7 +167,8 @@ impl<S: Source> Opening<S> {
         let state = match route.connection.make().await {
             Some(Ok(_)) => {
                 let kept = end.clone().drop_guard();
-                RuntimeState::Open { route, commands_before: self.commands_before, _end: kept }
+                let (commands_before, since) = (self.commands_before, CLOCK.now());
+                RuntimeState::Open { route, commands_before, since, _end: kept }
             }
             Some(Err(_)) => return,
             None => RuntimeState::Closed,

@@ -88,6 +88,20 @@ async fn a_runtime_that_asks_seldom_gets_none() {
     assert!(places.values().all(|place| matches!(place, RuntimeState::Wanted { .. })));
 }
 
+#[test]
+fn a_stall_of_the_server_does_not_count_for_ever() {
+    let soon = Duration::from_secs(2);
+    for (lived, before, after) in [
+        (soon, COMMANDS_BEFORE, 1024),
+        (soon, 1024, MOST_COMMANDS_BEFORE),
+        (soon, MOST_COMMANDS_BEFORE, MOST_COMMANDS_BEFORE),
+        (LIVED_WELL, COMMANDS_BEFORE, 1024),
+        (LIVED_WELL, MOST_COMMANDS_BEFORE, 1024),
+    ] {
+        assert_eq!(commands_after_silence(before, lived), after, "{before} {lived:?}");
+    }
+}
+
 /// Those that have a connection, or cannot have one, are no reason to forget others.
 #[test]
 fn a_new_runtime_is_remembered_however_many_there_are() {
