@@ -46,10 +46,18 @@ impl RedlockBuilder {
 
     /// Uses the server of this pool. The pool is the source of connections: they are made with the
     /// URL and the settings of its client, on the background thread, and do not count against its
-    /// size. Its hooks and time-outs do not apply, nor does closing it: a user or a database that a
-    /// hook (`post_create`) selects has to stand in the URL, or the locks are in another place. One
-    /// of them waits on a list for the turns of its callers in the queue; a user with an ACL needs
-    /// `+blpop`. Over a network the pool's client should set `TCP_NODELAY`
+    /// size. Its hooks and the time-outs of the pool do not apply, nor does closing it: a user or a
+    /// database that a hook (`post_create`) selects has to stand in the URL, or the locks are in
+    /// another place. One of them waits on a list for the turns of its callers in the queue; a user
+    /// with an ACL needs `+blpop`.
+    ///
+    /// What its [`Manager`](deadpool_redis::Manager) sets for each connection does apply. By
+    /// default TCP, TLS and login together may take 1 s, and a server that needs longer can never
+    /// be connected to: make the manager by `Manager::new_with_config` with
+    /// `AsyncConnectionConfig::set_connection_timeout(None)`, as this library has a bound of its
+    /// own. `AsyncConnectionConfig::set_concurrency_limit` must not be set: commands that wait for
+    /// room may leave in another order than they came in, and a clean-up has to come after its
+    /// command. Over a network the pool's client should set `TCP_NODELAY`
     /// (`TcpSettings::set_nodelay` of redis-rs), without which a call that follows a release waits
     /// for the answer to it, and `set_keepalive` (15 s, then 3 probes every 5 s) with
     /// `set_user_timeout` (30 s), without which a server that is gone without a word can go
