@@ -4,6 +4,7 @@
 //! answered (<https://redis.io/docs/latest/commands/wait/>): it is sent right after the script, on
 //! a connection for one caller.
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +91,8 @@ impl MinReplicas {
 /// Connections that are used by one caller at a time.
 pub(crate) struct ReplicaConnections<S: Source> {
     source: Arc<IdentifiedSource<S>>,
-    idle: Mutex<Vec<Arc<SharedConnection<S>>>>,
+    /// The one that was given back longest ago is the first.
+    idle: Mutex<VecDeque<Arc<SharedConnection<S>>>>,
     permits: Semaphore,
 }
 
@@ -99,10 +101,11 @@ impl<S: Source> ReplicaConnections<S> {
         Self { source, idle: Mutex::default(), permits: Semaphore::new(MOST_CONNECTIONS) }
     }
 
-    /// A connection for the caller alone. Cancel safe.
+    /// A connection for the caller alone. The ones that were given back last may still be blocked:
+    /// their callers may have left before the server was done with `WAIT`. Cancel safe.
     pub(crate) async fn take(&self) -> ReplicaConnection<'_, S> {
         let permit = self.permits.acquire().await.ok();
-        let idle = self.idle.lock().pop();
+        let idle = self.idle.lock().pop_front();
         let connection =
             idle.unwrap_or_else(|| Arc::new(SharedConnection::new(Arc::clone(&self.source))));
         ReplicaConnection { connections: self, connection, _permit: permit }
@@ -127,7 +130,7 @@ impl<S: Source> Deref for ReplicaConnection<'_, S> {
 impl<S: Source> Drop for ReplicaConnection<'_, S> {
     fn drop(&mut self) {
         let mut idle = self.connections.idle.lock();
-        idle.push(Arc::clone(&self.connection));
+        idle.push_back(Arc::clone(&self.connection));
     }
 }
 
@@ -202,9 +205,22 @@ mod tests {
         let connections = ReplicaConnections::new(unidentified(Scripted::default()));
         let first = connections.take().await;
         let connection = Arc::clone(&first.connection);
-        assert!(!Arc::ptr_eq(&connection, &connections.take().await.connection));
+        let second = connections.take().await;
+        assert!(!Arc::ptr_eq(&connection, &second.connection));
         drop(first);
         assert!(Arc::ptr_eq(&connection, &connections.take().await.connection));
+    }
+
+    /// The server is still busy with what the caller of the latest one has left behind.
+    #[tokio::test]
+    async fn the_connection_that_was_given_back_longest_ago_is_the_next() {
+        let connections = ReplicaConnections::new(unidentified(Scripted::default()));
+        let taken = [connections.take().await, connections.take().await];
+        let given_back = taken.each_ref().map(|taken| Arc::clone(&taken.connection));
+        drop(taken);
+        for connection in given_back {
+            assert!(Arc::ptr_eq(&connection, &connections.take().await.connection));
+        }
     }
 
     #[tokio::test(start_paused = true)]
