@@ -42,7 +42,7 @@ pub(crate) use outcome::{Acquired, Busy, Fault, Found, Reply};
 pub(crate) use quorum::{Member, NodeAdmission};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
 pub(crate) use quorum_member::{
-    Cause, ClockOffset, FoundersOffer, MemorySince, QuorumMember, process,
+    Cause, ClockOffset, FormerList, FoundersList, FoundersOffer, MemorySince, QuorumMember, process,
 };
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;

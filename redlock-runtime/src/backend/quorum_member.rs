@@ -147,15 +147,24 @@ pub(crate) trait QuorumMember: LockBackend {
     /// `None`: there was none yet.
     fn clock_offset(&self) -> Option<ClockOffset>;
 
-    /// Reads the founders of the group of nodes that this one belongs to (`quorum/founders.rs`),
-    /// after `offer` was written. Connects if necessary. An error if the offer is for another
-    /// process than the one that answers.
+    /// Reads the list of founders of the group of nodes that this one belongs to
+    /// (`quorum/founders.rs`), after `offer` was written. Connects if necessary. An error if the
+    /// offer is for another process than the one that answers.
     fn founders<'a>(
         &'a self,
         key: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, Option<String>>;
+    ) -> Reply<'a, FoundersList>;
+}
+
+/// The list of founders that stands on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FoundersList {
+    /// `None`: the node has no list.
+    pub(crate) text: Option<String>,
+    /// For how long the list lives on. Zero: the node has none, or one that does not end.
+    pub(crate) life: Duration,
 }
 
 /// A list of founders to be written on a node.
@@ -165,8 +174,18 @@ pub(crate) struct FoundersOffer {
     /// not written there. `None`: no process was met yet, and the list is evidence for none.
     pub(crate) run_id: Option<Arc<str>>,
     pub(crate) founders: String,
-    /// For how long the list shall live, or the one that is there already.
+    /// For how long the list shall live, or the one that is prolonged.
     pub(crate) life: Duration,
-    /// Whether to write it even if the node has a list already.
-    pub(crate) replaces: bool,
+    pub(crate) former: FormerList,
+}
+
+/// What becomes of a list that the node has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormerList {
+    /// It stays as it is: nobody has read for how long it lives.
+    Stays,
+    /// It stays, and lives for as long as the new one would have.
+    Prolonged,
+    /// The new one takes its place.
+    Replaced,
 }

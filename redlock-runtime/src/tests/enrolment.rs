@@ -35,7 +35,11 @@ impl Newcomer {
     }
 
     /// Enrolls while `meanwhile` happens, after the lists were read and before one is written.
-    async fn enroll_while(self: &Arc<Self>, slow: &Fake, meanwhile: impl FnOnce()) -> bool {
+    pub(super) async fn enroll_while(
+        self: &Arc<Self>,
+        slow: &Fake,
+        meanwhile: impl FnOnce(),
+    ) -> bool {
         slow.always(Some(Fate::Slow(10 * MILLI)));
         let enrolling = tokio::spawn({
             let newcomer = Arc::clone(self);
@@ -47,7 +51,7 @@ impl Newcomer {
     }
 
     /// Which nodes have a vote.
-    fn votes(&self) -> Vec<bool> {
+    pub(super) fn votes(&self) -> Vec<bool> {
         self.members.iter().map(|member| self.guard.objection(member).is_none()).collect()
     }
 }

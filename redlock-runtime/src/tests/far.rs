@@ -7,8 +7,8 @@ use tokio::time::sleep;
 
 use super::fake::Fake;
 use crate::backend::{
-    Abilities, Acquired, Claim, ClockOffset, Found, FoundersOffer, LockBackend, MemorySince,
-    QuorumMember, Release, Reply,
+    Abilities, Acquired, Claim, ClockOffset, Found, FoundersList, FoundersOffer, LockBackend,
+    MemorySince, QuorumMember, Release, Reply,
 };
 use crate::fencing::FencingToken;
 
@@ -84,7 +84,7 @@ impl QuorumMember for Far {
         key: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, Option<String>> {
+    ) -> Reply<'a, FoundersList> {
         self.there_and_back(QuorumMember::founders(&*self.node, key, offer, within))
     }
 }

@@ -1,13 +1,15 @@
 //! How a client keeps the list of founders on the nodes while it uses them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::enrolment::{MILLI, Newcomer, group_with_dates};
-use super::fake::{Fake, SECOND};
+use super::fake::{Fake, Fate, SECOND};
 use super::quorum::with_guard;
 use super::restart_guard::{DOWN, EXPIRE, attempt, client, group, now, started, touch};
 use crate::backend::{Cause, MemorySince, RestartGuard};
 use crate::clock::Clock;
+use crate::validity::drift;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -15,6 +17,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn offered(node: &Fake) -> Option<(Option<String>, Duration)> {
     let offer = node.state().offered.take()?;
     Some((offer.run_id.map(|run_id| run_id.to_string()), offer.life))
+}
+
+/// For how long a list lives that a client writes with leases of this length.
+fn life(lease: Duration) -> Duration {
+    2 * DAY + lease + drift(lease)
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +82,7 @@ async fn a_list_is_for_the_process_that_was_met_and_outlives_every_lease() {
     let nodes = group(3).await;
     let newcomer = Newcomer::new(&nodes);
     newcomer.enroll().await.unwrap();
-    assert_eq!(offered(&nodes[1]), Some((Some("run1".to_owned()), 2 * DAY + EXPIRE)));
+    assert_eq!(offered(&nodes[1]), Some((Some("run1".to_owned()), life(EXPIRE))));
     let spread = async |lease| {
         newcomer.guard.expect(lease);
         newcomer.guard.spread(&newcomer.members[1], SECOND);
@@ -83,8 +90,82 @@ async fn a_list_is_for_the_process_that_was_met_and_outlives_every_lease() {
         offered(&nodes[1])
     };
     assert_eq!(spread(2 * EXPIRE).await, None, "the list outlives this one");
-    assert_eq!(spread(5 * DAY).await, Some((Some("run1".to_owned()), 7 * DAY)));
+    for days in [5, 8] {
+        let (run_id, lease) = (Some("run1".to_owned()), days * DAY);
+        assert_eq!(spread(lease).await, Some((run_id, life(lease))), "{days} days");
+    }
     assert_eq!(spread(EXPIRE).await, None);
+}
+
+/// Nodes on which a client with leases of a week has left the list.
+async fn group_with_long_leases() -> Vec<Arc<Fake>> {
+    let nodes = group(3).await;
+    let patient = Newcomer::new(&nodes);
+    patient.enroll().await.unwrap();
+    patient.guard.expect(7 * DAY);
+    for member in &patient.members {
+        patient.guard.spread(member, SECOND);
+    }
+    tokio::time::sleep(MILLI).await;
+    nodes
+}
+
+/// The group would look new otherwise, and a node that came back empty would vote at once.
+#[tokio::test(start_paused = true)]
+async fn clients_with_short_leases_do_not_shorten_the_life_of_a_list() {
+    let nodes = group_with_long_leases().await;
+    let newcomer = Newcomer::new(&nodes);
+    newcomer.enroll().await.unwrap();
+    tokio::time::sleep(DAY).await;
+    for member in &newcomer.members {
+        newcomer.guard.spread(member, SECOND);
+    }
+    tokio::time::sleep(6 * DAY).await;
+    nodes[1].take_founders();
+    started(&nodes[1], "run1b", Duration::ZERO);
+    let later = Newcomer::new(&nodes);
+    later.enroll().await.unwrap();
+    assert_eq!(later.votes(), [true, false, true]);
+}
+
+/// Nobody has read for how long it lives.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_could_not_be_read_at_first_is_not_shortened() {
+    let nodes = group_with_long_leases().await;
+    for node in &nodes[..2] {
+        node.take_founders();
+    }
+    nodes[2].state().offered = None;
+    let before = nodes[2].state().founders_end;
+    let newcomer = Newcomer::new(&nodes);
+    nodes[2].always(Some(Fate::LostRequest));
+    let silent = Arc::clone(&nodes[2]);
+    let answers_again = || {
+        tokio::spawn(async move {
+            tokio::time::sleep(SECOND * 2 / 5).await;
+            silent.always(None);
+        });
+    };
+    assert!(newcomer.enroll_while(&nodes[0], answers_again).await);
+    assert!(nodes[2].state().offered.is_some());
+    assert_eq!(nodes[2].state().founders_end, before);
+}
+
+/// Its life is too short for the leases of the other one, which prolongs it with its first call.
+#[tokio::test(start_paused = true)]
+async fn the_list_of_a_client_that_was_faster_is_prolonged() {
+    let nodes = group(3).await;
+    let newcomer = Newcomer::new(&nodes);
+    newcomer.guard.expect(7 * DAY);
+    let leave = || {
+        let end = Some(now().plus(life(EXPIRE)));
+        let mut state = nodes[1].state();
+        (state.founders, state.founders_end) = (Some("run0 run1 run2".to_owned()), end);
+    };
+    assert!(newcomer.enroll_while(&nodes[0], leave).await);
+    newcomer.guard.spread(&newcomer.members[1], SECOND);
+    tokio::time::sleep(MILLI).await;
+    assert!(nodes[1].state().founders_end >= Some(now().plus(8 * DAY)));
 }
 
 /// The client could not reach it at first.

@@ -8,10 +8,11 @@ use std::time::{Duration, SystemTime};
 use super::fate::{Fate, meet};
 use super::script::{Command, FaultScript};
 use crate::backend::{
-    Abilities, Acquired, Claim, ClockOffset, Downgrade, Downgraded, Fault, Found, FoundersOffer,
-    LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply, process,
+    Abilities, Acquired, Claim, ClockOffset, Downgrade, Downgraded, Fault, FormerList, Found,
+    FoundersList, FoundersOffer, LockBackend, Memory, MemorySince, MemoryStore, QuorumMember,
+    Release, Reply, process,
 };
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::mutex::Mutex;
@@ -35,6 +36,8 @@ pub(crate) struct NodeState {
     pub(crate) script: FaultScript,
     pub(crate) memory_since: Option<MemorySince>,
     pub(crate) founders: Option<String>,
+    /// When that list ends. `None`: it stays.
+    pub(crate) founders_end: Option<Moment>,
     /// What its answers tell of its clock.
     pub(crate) clock_offset: Option<i64>,
     /// By how many microseconds it may be less.
@@ -54,6 +57,25 @@ pub(crate) struct NodeState {
     /// The list of founders that was offered last.
     #[cfg(test)]
     pub(crate) offered: Option<FoundersOffer>,
+}
+
+impl NodeState {
+    /// The list of founders, after `offer` was written.
+    fn keep_list(&mut self, offer: Option<FoundersOffer>, now: Moment) -> FoundersList {
+        if self.founders_end.is_some_and(|end| end <= now) {
+            self.founders = None;
+        }
+        if let Some(FoundersOffer { founders, life, former, .. }) = offer {
+            if self.founders.is_none() || former != FormerList::Stays {
+                self.founders_end = Some(now.plus(life));
+            }
+            if self.founders.is_none() || former == FormerList::Replaced {
+                self.founders = Some(founders);
+            }
+        }
+        let end = self.founders_end.filter(|_| self.founders.is_some()).unwrap_or_default();
+        FoundersList { text: self.founders.clone(), life: end.since(now) }
+    }
 }
 
 #[cfg(test)]
@@ -228,7 +250,7 @@ impl QuorumMember for FaultyNode {
         _: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, Option<String>> {
+    ) -> Reply<'a, FoundersList> {
         let fate = self.state().script.standing(Command::Any);
         let run = async move {
             let mut state = self.state();
@@ -236,10 +258,7 @@ impl QuorumMember for FaultyNode {
             {
                 state.offered = offer.clone().or(state.offered.take());
             }
-            if let Some(FoundersOffer { founders, replaces, .. }) = offer {
-                state.founders = state.founders.take().filter(|_| !replaces).or(Some(founders));
-            }
-            Ok(state.founders.clone())
+            Ok(state.keep_list(offer, Clock::Tokio.now()))
         };
         self.tell_time(fate, within, run)
     }

@@ -7,7 +7,7 @@ use super::founders::Seen;
 use super::member::Member;
 use super::other_clocks::OtherClocks;
 use super::restart_guard::{NodeGroup, RestartGuard};
-use crate::backend::{Cause, MemorySince, Witness, process};
+use crate::backend::{Cause, FoundersList, MemorySince, Witness, process};
 
 impl RestartGuard {
     /// What this client has seen of a node; `None`: it has not met it.
@@ -37,14 +37,10 @@ impl RestartGuard {
         }
     }
 
-    pub(super) fn believe_dates(
-        &self,
-        members: &[Arc<Member>],
-        lists: &NodeAnswers<Option<String>>,
-    ) {
+    pub(super) fn believe_dates(&self, members: &[Arc<Member>], lists: &NodeAnswers<FoundersList>) {
         for (member, list) in members.iter().zip(lists) {
             if let Some(Ok(list)) = list {
-                self.believe_date(member, list.as_deref());
+                self.believe_date(member, list.text.as_deref());
             }
         }
     }

@@ -11,13 +11,13 @@ use super::founders::{Founders, Seen};
 use super::member::{Member, Untold};
 use super::restart_guard::{NodeGroup, RestartGuard};
 use super::{founders, tally};
-use crate::backend::{Fault, FoundersOffer, MemorySince};
+use crate::backend::{Fault, FormerList, FoundersList, FoundersOffer, MemorySince};
 use crate::error::{NodeError, NodeErrorKind};
 
 /// What the nodes have told before anything was written.
 struct FoundGroup {
     /// The lists of founders on them.
-    lists: NodeAnswers<Option<String>>,
+    lists: NodeAnswers<FoundersList>,
     memories: Vec<Option<MemorySince>>,
     /// The founders by all of that.
     founders: Founders,
@@ -103,21 +103,23 @@ impl RestartGuard {
         within: Duration,
     ) -> Result<Founders, Fault> {
         let FoundGroup { lists, memories, founders } = self.read(members, quorum, within).await?;
+        let asked = self.clock.now();
         // Another client may have been faster: its list counts, too.
         let written = self.ask(members, quorum, Some((&founders, &lists)), within).await;
         let written = of_quorum(written, quorum)?;
         self.believe_dates(members, &written);
-        let now = self.clock.now();
         for ((member, memory_since), answer) in members.iter().zip(&memories).zip(&written) {
             let is_founder = |memory_since: &&MemorySince| founders.has(memory_since);
             // A node that has not confirmed the list gets it with the next answer that it gives.
-            let (Some(memory_since), Some(Ok(_))) =
+            let (Some(memory_since), Some(Ok(list))) =
                 (memory_since.as_ref().filter(is_founder), answer)
             else {
                 continue;
             };
             let (run_id, pause) = (&memory_since.run_id, founders::RENEW_EVERY);
-            member.takes_founders(run_id, None, now, pause, self.longest());
+            // The list of a faster client may end before the leases of this one.
+            let (leases_end, ends) = (self.forgotten_leases_end(asked), asked.plus(list.life));
+            member.takes_founders(run_id, None, asked, pause, leases_end, ends);
         }
         Ok(Founders::agreed(texts(&written)).unwrap_or(founders))
     }
@@ -131,21 +133,25 @@ impl RestartGuard {
         &self,
         members: &[Arc<Member>],
         enough: usize,
-        offered: Option<(&Founders, &NodeAnswers<Option<String>>)>,
+        offered: Option<(&Founders, &NodeAnswers<FoundersList>)>,
         within: Duration,
-    ) -> NodeAnswers<Option<String>> {
-        let ask = |member: Arc<Member>| -> NodeQuestion<Option<String>> {
+    ) -> NodeAnswers<FoundersList> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<FoundersList> {
             let key = Arc::clone(&self.founders_key);
             let offer = offered.map(|(founders, found)| {
                 let found = found[member.number].as_ref().and_then(|found| found.as_ref().ok());
-                let found = found.and_then(Option::as_deref);
+                let found = found.cloned().unwrap_or_default();
                 let seen = self.seen(&member);
                 let run_id = seen.as_ref().map(|seen| Arc::clone(&seen.run_id));
                 let seen = seen.unwrap_or_else(Seen::nothing);
                 let is_founder = founders.names(&seen.run_id);
-                let founders = founders.update(found, &seen);
-                let replaces = !is_founder && found.is_some_and(|found| found != founders);
-                FoundersOffer { run_id, founders, life: self.life(), replaces }
+                let founders = founders.update(found.text.as_deref(), &seen);
+                let former = match found.text {
+                    None => FormerList::Stays,
+                    Some(text) if is_founder || text == founders => FormerList::Prolonged,
+                    Some(_) => FormerList::Replaced,
+                };
+                FoundersOffer { run_id, founders, life: self.life(found.life), former }
             });
             member.asked_for_founders();
             Box::pin(async move {
@@ -164,9 +170,9 @@ impl RestartGuard {
 
 /// Fails unless a quorum has answered.
 fn of_quorum(
-    answers: NodeAnswers<Option<String>>,
+    answers: NodeAnswers<FoundersList>,
     quorum: usize,
-) -> Result<NodeAnswers<Option<String>>, Fault> {
+) -> Result<NodeAnswers<FoundersList>, Fault> {
     if answered(&answers) >= quorum {
         Ok(answers)
     } else {
@@ -176,17 +182,17 @@ fn of_quorum(
 
 /// Is there a list, or have so many nodes answered that a list on a mere quorum would have been
 /// found, although as many nodes as a quorum can spare came back empty?
-fn is_clear(lists: &NodeAnswers<Option<String>>, quorum: usize) -> bool {
+fn is_clear(lists: &NodeAnswers<FoundersList>, quorum: usize) -> bool {
     texts(lists).next().is_some() || answered(lists) > 2 * (lists.len() - quorum)
 }
 
-fn answered(answers: &NodeAnswers<Option<String>>) -> usize {
+fn answered(answers: &NodeAnswers<FoundersList>) -> usize {
     answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count()
 }
 
-fn texts(answers: &NodeAnswers<Option<String>>) -> impl Iterator<Item = &str> {
+fn texts(answers: &NodeAnswers<FoundersList>) -> impl Iterator<Item = &str> {
     answers.iter().filter_map(|answer| match answer {
-        Some(Ok(founders)) => founders.as_deref(),
+        Some(Ok(list)) => list.text.as_deref(),
         _ => None,
     })
 }

@@ -58,8 +58,8 @@ struct Written {
     since: Option<Moment>,
     /// When it is to be renewed.
     until: Moment,
-    /// The longest lease that the list outlives.
-    longest: Duration,
+    /// When the list ends, at the earliest.
+    ends: Moment,
 }
 
 #[derive(Debug)]
@@ -209,30 +209,30 @@ impl Member {
         self.memory.lock().reported.replace(memory_since.since) != Some(memory_since.since)
     }
 
-    /// Is the list of founders to be written on this process? It counts as written then, until it
-    /// is due again, which is earlier if the process is doubted meanwhile: what it remembers begins
-    /// later then (`since`). A clock may jump with every answer; so the list is not written twice
-    /// within a second.
+    /// Is the list of founders to be written on this process, so that it lives until it `ends`? It
+    /// counts as written then, until it is due again. This is earlier if the process is doubted
+    /// meanwhile: what it remembers begins later then (`since`). A clock may jump with every
+    /// answer; so the list is not written twice within a second for that. It is due at once if it
+    /// ends before the leases that begin now (`leases_end`).
     pub(crate) fn takes_founders(
         &self,
         run_id: &Arc<str>,
         since: Option<Moment>,
         now: Moment,
         pause: Duration,
-        longest: Duration,
+        leases_end: Moment,
+        ends: Moment,
     ) -> bool {
         let written = &mut self.memory.lock().written;
         let stands = written.as_ref().is_some_and(|written| {
             written.run_id == *run_id
                 && (since <= written.since || now < written.at.plus(founders::WATCH_AT_LEAST))
                 && now < written.until
-                && longest <= written.longest
+                && leases_end <= written.ends
         });
         if !stands {
-            // Leases that follow are often a little longer than the last one.
-            let longest = longest.max(founders::RENEW_EVERY) * 2;
             let run_id = Arc::clone(run_id);
-            *written = Some(Written { run_id, at: now, since, until: now.plus(pause), longest });
+            *written = Some(Written { run_id, at: now, since, until: now.plus(pause), ends });
         }
         !stands
     }
@@ -315,9 +315,12 @@ mod tests {
     #[test]
     fn a_list_stands_until_it_is_due_or_says_too_much() {
         let (_node, member) = met(memory_since("a", 100, Cause::Started));
-        let takes = |run_id: &str, since, now, hours: u64| {
-            let (pause, longest) = (Duration::from_secs(100), Duration::from_secs(hours * 3600));
-            member.takes_founders(&run_id.into(), Some(at(since)), at(now), pause, longest)
+        // The list lives for 1000 s longer than the lease.
+        let takes = |run_id: &str, since, now, lease| {
+            let (pause, leases_end) = (Duration::from_secs(100), at(now + lease));
+            let ends = at(now + lease + 1000);
+            let since = Some(at(since));
+            member.takes_founders(&run_id.into(), since, at(now), pause, leases_end, ends)
         };
         assert!(takes("a", 5, 200, 0));
         assert!(!takes("a", 5, 202, 0) && !takes("a", 4, 202, 0));
@@ -327,7 +330,8 @@ mod tests {
         assert!(!takes("a", 7, 302, 0) && takes("a", 7, 303, 0));
         assert!(takes("b", 7, 304, 0), "another process");
         // It would end before a lease.
-        assert!(!takes("b", 7, 305, 24) && takes("b", 7, 306, 25) && !takes("b", 7, 307, 50));
+        assert!(!takes("b", 7, 305, 999) && takes("b", 7, 306, 999));
+        assert!(!takes("b", 7, 307, 1998) && takes("b", 7, 308, 1998));
         // It was not written, and is not due later for that.
         member.lacks_founders(at(310));
         assert!(!takes("b", 7, 309, 0) && takes("b", 7, 310, 0));

@@ -13,7 +13,7 @@ use super::founders;
 use super::founders::Founders;
 use super::member::Member;
 use super::odd_clocks::odd_clocks;
-use crate::backend::{Cause, Fault, FoundersOffer, MemorySince, SharedWork};
+use crate::backend::{Cause, Fault, FormerList, FoundersOffer, MemorySince, SharedWork};
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::shield::tell;
@@ -181,7 +181,9 @@ impl RestartGuard {
         let pause = founders::pause(seen.watched_for, is_founder);
         let pause = if due.is_zero() { pause } else { pause.min(due) };
         let since = member.memory_since().filter(|_| !is_founder).map(|known| known.since);
-        if !member.takes_founders(&seen.run_id, since, now, pause, self.longest()) {
+        let leases_end = self.forgotten_leases_end(now);
+        let ends = now.plus(self.life(Duration::ZERO));
+        if !member.takes_founders(&seen.run_id, since, now, pause, leases_end, ends) {
             return;
         }
         let (guard, member, founders) = (Arc::clone(self), Arc::clone(member), founders.clone());
@@ -189,15 +191,16 @@ impl RestartGuard {
             let key = &guard.founders_key;
             let written = async {
                 let found = member.backend.founders(key, None, within).await?;
-                guard.believe_date(&member, found.as_deref());
+                guard.believe_date(&member, found.text.as_deref());
                 // `seen` has to be newer than the list, which may have taken long to read: a
                 // time from the list would be counted back from too early a moment.
                 let Some(seen) = guard.seen(&member).filter(|now| now.run_id == seen.run_id) else {
                     return Ok(found);
                 };
-                let founders = founders.update(found.as_deref(), &seen);
+                let founders = founders.update(found.text.as_deref(), &seen);
                 let run_id = Some(seen.run_id);
-                let offer = FoundersOffer { run_id, founders, life: guard.life(), replaces: true };
+                let (life, former) = (guard.life(found.life), FormerList::Replaced);
+                let offer = FoundersOffer { run_id, founders, life, former };
                 member.backend.founders(key, Some(offer), within).await
             };
             if written.await.is_err() {
@@ -207,13 +210,18 @@ impl RestartGuard {
     }
 
     /// When the leases are over that a node granted before `since`.
-    fn forgotten_leases_end(&self, since: Moment) -> Moment {
+    pub(super) fn forgotten_leases_end(&self, since: Moment) -> Moment {
+        since.plus(self.longest_by_another_clock())
+    }
+
+    /// The longest lease, as the slowest clock counts it.
+    fn longest_by_another_clock(&self) -> Duration {
         let longest = self.longest();
-        since.plus(longest).plus(validity::drift(longest))
+        longest + validity::drift(longest)
     }
 
     /// The longest lease that a node may have forgotten.
-    pub(super) fn longest(&self) -> Duration {
+    fn longest(&self) -> Duration {
         let own = match self.learned.load(Ordering::Relaxed) {
             0 => self.usual,
             learned => Duration::from_nanos(learned),
@@ -221,9 +229,11 @@ impl RestartGuard {
         own.max(self.others)
     }
 
-    /// If the list ended before a lease, the group that granted the lease would look new.
-    pub(super) fn life(&self) -> Duration {
-        founders::LIFE + self.longest()
+    /// For how long a list shall live on a node where one lives on for `found`. If it ended before
+    /// a lease, the group that granted the lease would look new; other clients may have longer
+    /// leases than this one, so that no list is to end sooner than it would otherwise.
+    pub(super) fn life(&self, found: Duration) -> Duration {
+        found.max(founders::LIFE + self.longest_by_another_clock())
     }
 }
 

@@ -11,7 +11,7 @@ use super::connection::{Source, diagnose};
 use super::founders;
 use super::node::RedisNode;
 use crate::backend::{
-    ClockOffset, Fault, FoundersOffer, MemorySince, QuorumMember, Reply, process,
+    ClockOffset, Fault, FoundersList, FoundersOffer, MemorySince, QuorumMember, Reply, process,
 };
 use crate::error::{NodeError, NodeErrorKind};
 
@@ -39,7 +39,7 @@ impl<S: Source> QuorumMember for RedisNode<S> {
         key: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, Option<String>> {
+    ) -> Reply<'a, FoundersList> {
         Box::pin(async move {
             let (core, connection) = (&self.route.core, &self.route.connection);
             let begun = CLOCK.now();
@@ -57,11 +57,11 @@ impl<S: Source> QuorumMember for RedisNode<S> {
             let sent = CLOCK.now();
             let asked = founders::call(&mut loan.connection, key, offer.as_ref());
             match timeout_at(deadline.end, asked).await {
-                Ok(Ok((founders, micros))) => {
+                Ok(Ok((list, micros))) => {
                     loan.heard();
                     core.health.heard();
                     core.heard_time(micros, sent);
-                    Ok(founders)
+                    Ok(list)
                 }
                 Ok(Err(error)) => {
                     let why = diagnose(&core.name, &error);
@@ -97,6 +97,7 @@ mod tests {
     use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
     use super::*;
+    use crate::backend::FormerList;
     use crate::backend::redis::NodeOptions;
     use crate::mutex::Mutex;
 
@@ -134,6 +135,7 @@ mod tests {
                     other => format!("{other:?}"),
                 });
                 match words.next().as_deref() {
+                    Some("PTTL") => Value::Int(2000),
                     Some("TIME") => Value::Array(vec![part("17"), part("4")]),
                     Some("SET") => {
                         self.written.lock().push(words.collect::<Vec<_>>().join(" "));
@@ -191,8 +193,8 @@ mod tests {
         let fault = node.founders("f", None, WITHIN).await.unwrap_err();
         assert_eq!(fault.nodes[0].kind(), NodeErrorKind::NoReply);
         assert!(node.route.core.health.is_silent(), "operators are told");
-        let founders = node.founders("f", None, WITHIN).await.unwrap();
-        assert_eq!(founders.as_deref(), Some("a b"));
+        let list = node.founders("f", None, WITHIN).await.unwrap();
+        assert_eq!(list.text.as_deref(), Some("a b"));
         assert!(!node.route.core.health.is_silent());
     }
 
@@ -209,8 +211,8 @@ mod tests {
             assert!(node.founders("f", None, WITHIN).await.is_err());
             let run_id = node.memory_since().map(|memory_since| memory_since.run_id);
             assert_eq!(run_id.as_deref(), Some("a"));
-            let (founders, life) = ("a c".to_owned(), WITHIN);
-            let offer = FoundersOffer { run_id, founders, life, replaces: false };
+            let (founders, life, former) = ("a c".to_owned(), WITHIN, FormerList::Stays);
+            let offer = FoundersOffer { run_id, founders, life, former };
             let answer = node.founders("f", Some(offer.clone()), WITHIN).await;
             assert_eq!(answer.is_ok(), is_same, "{info}: {answer:?}");
             assert_eq!(written.lock().len(), usize::from(is_same), "{info}");

@@ -19,8 +19,8 @@ use super::connection::diagnose;
 use super::founders;
 use super::pubsub::{NOBODY, queue_signals};
 use crate::backend::{
-    Acquired, AllAcquired, Claim, Downgraded, Enqueued, Found, FoundersOffer, Look, QueueSignal,
-    Release, Rotated, TokensUsed,
+    Acquired, AllAcquired, Claim, Downgraded, Enqueued, Found, FoundersList, FoundersOffer, Look,
+    QueueSignal, Release, Rotated, TokensUsed,
 };
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
@@ -231,9 +231,9 @@ pub(crate) fn founders(
     server: &mut (impl ConnectionLike + Send),
     key: &str,
     offer: Option<&FoundersOffer>,
-) -> Result<Option<String>, NodeError> {
+) -> Result<FoundersList, NodeError> {
     let answer = at_once(founders::call(server, key, offer));
-    answer.map(|(founders, _)| founders).map_err(|error| node_error(&error))
+    answer.map(|(list, _)| list).map_err(|error| node_error(&error))
 }
 
 /// What a message tells those who stand in a queue, or asks them: whether they still wait. `None`:

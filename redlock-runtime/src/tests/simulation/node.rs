@@ -11,8 +11,8 @@ use super::plan::{KEYS, LinePlan, Tick};
 use super::scripts::{By, scripts};
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{
-    Acquired, AllAcquired, CLAIM_WINDOW, Claim, Downgraded, Enqueued, Found, FoundersOffer, Look,
-    Release, Rotated, TokensUsed,
+    Acquired, AllAcquired, CLAIM_WINDOW, Claim, Downgraded, Enqueued, Found, FoundersList,
+    FoundersOffer, Look, Release, Rotated, TokensUsed,
 };
 use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
@@ -57,7 +57,7 @@ pub(crate) enum Answer {
     AllAcquired(AllAcquired),
     Found(Found),
     Renewed(Vec<Option<Found>>),
-    Founders(Option<String>),
+    Founders(FoundersList),
     /// The flag: it was handed over, or stays taken while somebody waits.
     Freed(Found, bool),
     AllFreed(Vec<(Found, bool)>),
@@ -205,7 +205,7 @@ impl Node {
             }
             Command::Founders(offer) => {
                 match simulated::founders(&mut self.server, FOUNDERS, offer.as_ref()) {
-                    Ok(founders) => Answer::Founders(founders),
+                    Ok(list) => Answer::Founders(list),
                     Err(error) => Answer::Failed(error.to_string()),
                 }
             }

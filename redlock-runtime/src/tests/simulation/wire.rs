@@ -13,8 +13,8 @@ use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
     Abilities, AcquireAll, Acquired, AllAcquired, Cause, Claim, ClockOffset, EachReleased, Fault,
-    Found, FoundersOffer, LockBackend, MemorySince, QuorumMember, Release, ReleaseAll, Reply,
-    Witness,
+    Found, FoundersList, FoundersOffer, LockBackend, MemorySince, QuorumMember, Release,
+    ReleaseAll, Reply, Witness,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -363,11 +363,11 @@ impl QuorumMember for Wire {
         _: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, Option<String>> {
+    ) -> Reply<'a, FoundersList> {
         let command = Command::Founders(offer);
         Box::pin(async move {
             match self.call(command, within).await? {
-                (Answer::Founders(founders), _) => Ok(founders),
+                (Answer::Founders(list), _) => Ok(list),
                 (other, _) => unreachable!("{other:?}"),
             }
         })
