@@ -69,6 +69,25 @@ async fn a_vote_that_stays_split_is_no_skip() {
     assert!(on(&nodes).lock("k").try_acquire().await.unwrap().is_none());
 }
 
+/// The lease has ended when the nodes are to agree on its token: no other caller is to blame.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_too_short_for_two_round_trips_is_no_split_vote() {
+    let nodes = nodes(3);
+    let far = |(at, node)| {
+        let one_way = Duration::from_micros([12_000, 12_500, 13_000][at]);
+        Far::new(node, one_way) as Arc<dyn QuorumMember>
+    };
+    let redlock = over(nodes.iter().enumerate().map(far).collect());
+    let expire = Duration::from_millis(20);
+    for wait in [Wait::Never, Wait::AtMost(SECOND)] {
+        let error = redlock.lock("k").expire(expire).wait(wait).acquire().await.map(drop);
+        let error = error.unwrap_err();
+        assert!(matches!(error, LockError::ExpireTooShort { .. }), "{error}");
+    }
+    later().await;
+    assert_eq!(held(&nodes, "k"), 0);
+}
+
 /// The rivals that it met have gone when it is polled again.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_is_polled_late_asks_again_at_once() {

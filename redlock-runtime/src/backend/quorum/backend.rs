@@ -22,6 +22,7 @@ use crate::backend::{
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::shield::tell;
+use crate::validity;
 
 /// A lock backend of N independent masters.
 pub(crate) struct Quorum {
@@ -110,9 +111,10 @@ impl Quorum {
         steps: Steps,
     ) -> Result<Acquired, Fault> {
         let decide = |answers: &_| tally::decide(answers, self.needed);
+        let sent = Instant::now();
         let answers = self.ask_all(Reach::Admitted, ask, decide).await;
         match tally::elect(&self.counted(answers), self.needed) {
-            Election::Won(grants) => self.agree(claim, &grants, steps).await,
+            Election::Won(grants) => self.agree(claim, &grants, steps, sent).await,
             Election::Unavailable(fault) => {
                 if !fault.is_unknown {
                     self.grants.end(&claim.owner);
@@ -129,12 +131,14 @@ impl Quorum {
     }
 
     /// Writes the highest token back to the nodes that granted a lower one. The token is valid once
-    /// a quorum of nodes has it while the owner still holds the lock there.
+    /// a quorum of nodes has it while the owner still holds the lock there. `sent`: the lease began
+    /// then, at the earliest.
     pub(super) async fn agree(
         &self,
         claim: &Claim,
         grants: &[(usize, FencingToken)],
         steps: Steps,
+        sent: Instant,
     ) -> Result<Acquired, Fault> {
         let Some(fencing_token) = grants.iter().map(|(_, granted)| *granted).max() else {
             unreachable!("a quorum is at least one node")
@@ -162,11 +166,17 @@ impl Quorum {
             return Ok(Acquired::granted(fencing_token));
         }
         // The lock was granted without a usable token, so it is given back.
-        if tally::faults(&answers).is_empty() {
-            let (holder, free_in) = (None, None);
-            return Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: true });
+        if !tally::faults(&answers).is_empty() {
+            let fault = tally::merge(&tally::faults(&answers));
+            return Err(Fault { is_unknown: true, is_final: false, ..fault });
         }
-        Err(Fault { is_unknown: true, is_final: false, ..tally::merge(&tally::faults(&answers)) })
+        if sent.elapsed() + validity::drift(claim.expire) >= claim.expire {
+            // No other caller took the lock: its lease has ended. The call finds that out, and does
+            // not use the token.
+            return Ok(Acquired::granted(fencing_token));
+        }
+        let (holder, free_in) = (None, None);
+        Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: true })
     }
 
     async fn free(

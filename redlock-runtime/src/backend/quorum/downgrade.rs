@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::backend::Quorum;
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach};
 use super::member::Member;
@@ -32,6 +34,7 @@ impl Quorum {
             })
         };
         let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed);
+        let sent = Instant::now();
         let answers =
             self.ask_all(Reach::Admitted, ask, |answers| verdict(answers).is_some()).await;
         let answers = self.counted(answers);
@@ -39,7 +42,7 @@ impl Quorum {
         let Election::Won(grants) = tally::elect(&answers, self.needed) else {
             return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);
         };
-        match self.agree(next, &grants, steps).await? {
+        match self.agree(next, &grants, steps, sent).await? {
             Acquired::Granted { fencing_tokens, .. } => {
                 self.leave(held, within);
                 Ok(Downgraded::Granted(fencing_tokens.first))
