@@ -27,6 +27,8 @@ pub struct NodeError {
     message: String,
     /// What to do, where the kind does not tell: no server failed.
     own_advice: Option<&'static str>,
+    /// The command was not sent, so that the error says nothing of the server.
+    is_unsent: bool,
     /// The source is only read, so it is as fit for `catch_unwind` as the rest.
     source: Option<Arc<AssertUnwindSafe<Box<dyn Error + Send + Sync>>>>,
 }
@@ -34,7 +36,18 @@ pub struct NodeError {
 impl NodeError {
     pub(crate) fn new(node: &str, kind: NodeErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { node: node.to_owned(), kind, message, own_advice: None, source: None }
+        let node = node.to_owned();
+        Self { node, kind, message, own_advice: None, is_unsent: false, source: None }
+    }
+
+    /// The command was not sent, for a reason in this process.
+    pub(crate) fn unsent(mut self) -> Self {
+        self.is_unsent = true;
+        self
+    }
+
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.is_unsent
     }
 
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {

@@ -121,16 +121,20 @@ impl Member {
     }
 
     /// Learns from an answer. A node that answers with an error is not down: it costs no wait. An
-    /// objection of the restart guard is not an answer: the node was not asked, and the next
-    /// command may be the probe.
+    /// objection of the restart guard is not an answer, nor is the error of a command that was not
+    /// sent: the node was not asked, and the next command may be the probe.
     pub(crate) fn note<T>(&self, answer: &Result<T, Fault>) {
         let has = |fault: &Fault, kinds: [NodeErrorKind; 2]| {
             fault.nodes.iter().any(|node| kinds.contains(&node.kind()))
         };
+        let was_not_asked = |fault: &Fault| {
+            has(fault, [NodeErrorKind::Quarantined, NodeErrorKind::Duplicate])
+                || fault.nodes.iter().any(NodeError::is_unsent)
+        };
         let now = Instant::now();
         let mut down = self.down.lock();
         match answer {
-            Err(fault) if has(fault, [NodeErrorKind::Quarantined, NodeErrorKind::Duplicate]) => {
+            Err(fault) if was_not_asked(fault) => {
                 if let Some(down) = &mut *down {
                     down.next_probe = now;
                 }
