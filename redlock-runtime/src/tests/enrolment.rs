@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::fake::{Fake, Fate, SECOND};
 use super::quorum::with_guard;
 use super::restart_guard::{DOWN, EXPIRE, client, group, now, started, touch};
-use crate::backend::{Cause, Fault, Member, MemorySince, RestartGuard, majority};
+use crate::backend::{Cause, Fault, Member, MemorySince, NodeAdmission, RestartGuard, majority};
 use crate::clock::Clock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::health::NodeHealth;
@@ -139,6 +139,18 @@ async fn a_node_that_was_down_a_moment_ago_is_offered_the_list() {
     assert!(newcomer.enroll().await.is_ok());
     tokio::time::sleep(MILLI).await;
     assert_eq!(nodes[2].founders().as_deref(), Some(ALL));
+}
+
+/// They have told that they have no list. Asked once more, in the shorter time for a node that has
+/// not answered, they would count as down.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_have_answered_are_not_asked_again_for_one_that_has_not() {
+    let nodes = group(5).await;
+    nodes[3].always(Some(Fate::Slow(SECOND * 3 / 10)));
+    nodes[4].always(Some(Fate::LostRequest));
+    let newcomer = Newcomer::new(&nodes);
+    assert!(newcomer.enroll().await.is_ok());
+    assert!(matches!(newcomer.members[3].admit(), NodeAdmission::Ask));
 }
 
 /// The other nodes came back empty, or were out of reach when the group began.

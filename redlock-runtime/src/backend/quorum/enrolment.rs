@@ -79,8 +79,15 @@ impl RestartGuard {
         let mut lists = of_quorum(lists, quorum)?;
         if !is_clear(&lists, quorum) {
             // A node that has not answered, or was down a moment ago, may have the only list that
-            // is left: all of them are waited for, so long that there is time to write one.
-            lists = self.ask(members, members.len(), None, within / 5).await;
+            // is left: all of them are waited for, so long that there is time to write one. The
+            // others have answered, and some may be too far away to do it again in this time.
+            let has_answered = |member: &Member| matches!(lists[member.number], Some(Ok(_)));
+            let open = members.iter().filter(|member| !has_answered(member));
+            let open: Vec<_> = open.map(Arc::clone).collect();
+            let answers = self.ask(&open, open.len(), None, within / 5).await;
+            for (member, answer) in open.iter().zip(answers) {
+                lists[member.number] = answer;
+            }
         }
         for member in members {
             self.compare_clock(member);
