@@ -3,7 +3,7 @@
 //! All names that the expansion adds are `mixed_site`, so the user's code cannot see them, and the
 //! user's names cannot change what they mean. All code of the user keeps its tokens.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, LitStr, Signature};
@@ -99,17 +99,24 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
 /// plain function captures, so that both drop the arguments at the same point. If the handler reads
 /// variables, the body captures field by field in every edition: the handler may read other fields.
 fn body_opening(plan: &Plan, built: &Built) -> TokenStream {
-    match &plan.args.on_error {
-        OnError::With(handler)
-            if hygiene::mentions(
-                handler.to_token_stream(),
-                &[plan.names.clone(), built.locals()].concat(),
-            ) =>
-        {
-            quote_spanned!(Span::mixed_site()=> async move)
-        }
-        _ => built.opening.clone(),
+    if handler_may_use(plan, &[plan.names.clone(), built.locals()].concat()) {
+        return quote_spanned!(Span::mixed_site()=> async move);
     }
+    built.opening.clone()
+}
+
+/// May `on_error` read a variable of one of these names? A parameter of its closure hides what it
+/// is named after.
+fn handler_may_use(plan: &Plan, names: &[Ident]) -> bool {
+    let OnError::With(handler) = &plan.args.on_error else { return false };
+    let Expr::Closure(closure) = handler else {
+        return hygiene::may_use(handler.to_token_stream(), names);
+    };
+    let mut own = Vec::new();
+    closure.inputs.iter().for_each(|input| hygiene::bound(input, &mut own));
+    let is_other = |name: &&Ident| !hygiene::is_one_of(name, &own);
+    let others: Vec<Ident> = names.iter().filter(is_other).cloned().collect();
+    hygiene::may_use(closure.body.to_token_stream(), &others)
 }
 
 fn braces(tokens: TokenStream, span: Span) -> Group {
@@ -123,18 +130,13 @@ fn braces(tokens: TokenStream, span: Span) -> Group {
 fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
     let read_before = plan.read_before();
     let this = plan.hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref());
-    let handler = match &plan.args.on_error {
-        OnError::With(handler) => handler.to_token_stream(),
-        OnError::Convert | OnError::Panic => TokenStream::new(),
-    };
     let is_captured = |binding: &&Binding| {
         let name = std::slice::from_ref(&binding.name);
-        let is_read_by = |code: &TokenStream| hygiene::mentions(code.clone(), name);
         let is_kept = || {
             let is_for_drop = hygiene::is_underscored(&binding.name) && this != Some(&binding.name);
-            is_for_drop && !is_read_by(&read_before)
+            is_for_drop && !hygiene::mentions(read_before.clone(), name)
         };
-        (hygiene::may_use(body.clone(), name) || is_kept()) && !is_read_by(&handler)
+        (hygiene::may_use(body.clone(), name) || is_kept()) && !handler_may_use(plan, name)
     };
     taken(plan, bindings.iter().rev().filter(is_captured))
 }

@@ -5,6 +5,8 @@ use quote::quote;
 
 use crate::lock;
 
+mod captures;
+
 /// Without white space: the printer's is nobody's business.
 fn flat(tokens: impl ToString) -> String {
     tokens.to_string().split_whitespace().collect()
@@ -282,22 +284,6 @@ fn arguments_are_lent_to_the_key() {
     ] {
         assert!(found.contains(part), "{part}\n{found}");
     }
-}
-
-/// An argument that is there for its drop lives as long as the body. A bare `_` has no name by
-/// which it could be moved, a lint watches other names, and a key may use an argument up.
-#[test]
-fn what_is_not_read_is_kept_for_its_drop() {
-    let item = quote!(
-        async fn f(_a: A, b: B, (_c, _): (C, D), _read: E, _handled: F, _: G) -> R {
-            body
-        }
-    );
-    let found = flat(lock(quote!(key = "<_read.end()>", on_error = |e| g(_handled)), item));
-    let taken = "{::redlock::__private::take_variable!(_c);\
-                 ::redlock::__private::take_variable!(_a);match__never{}}if";
-    assert!(found.contains(taken), "{found}");
-    assert_eq!(found.matches("take_variable").count(), 2, "{found}");
 }
 
 /// Lints that an attribute allows for an argument would be about another variable.
