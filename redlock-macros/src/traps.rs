@@ -15,7 +15,9 @@ pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error>
     let is_read =
         |name: &&Ident| values().any(|value| hygiene::mentions(value, std::slice::from_ref(*name)));
     let unread: Vec<Ident> = names.iter().filter(|name| !is_read(name)).cloned().collect();
-    in_brackets(template, &unread).or_else(|| behind_sign(template, &unread))
+    in_brackets(template, &unread)
+        .or_else(|| in_braces(template, &unread))
+        .or_else(|| behind_sign(template, &unread))
 }
 
 /// A template in which `:id`, `$id` or `#id` names an argument that no placeholder reads. Behind a
@@ -47,12 +49,24 @@ fn behind_sign(template: &Template, unread: &[Ident]) -> Option<Error> {
     Some(template::error_about(&template.literal, &[sign, word].concat(), message))
 }
 
+/// A template in which `{id}` stands behind a placeholder and names an argument that none reads. A
+/// hash tag stands first.
+fn in_braces(template: &Template, unread: &[Ident]) -> Option<Error> {
+    let parts = template.parts.iter().skip_while(|part| part.expr().is_none());
+    let mut texts = parts.filter_map(Part::text);
+    let name_in = |text: &str| {
+        let name = |name: &Ident| name.unraw().to_string();
+        unread.iter().map(name).find(|name| text.contains(&format!("{{{name}}}")))
+    };
+    let name = texts.find_map(name_in)?;
+    Some(plain_text(template, &format!("{{{name}}}"), &name))
+}
+
 /// Stands for the text of a placeholder, of which nothing is known but that it is a word.
 const VALUE: char = 'v';
 
 /// A template in which `{id}`, or the `<id>` of `<<id>>`, names an argument that no placeholder
-/// reads; without placeholders, whether it is closed or not. Beside placeholders, braces are a hash
-/// tag.
+/// reads; without placeholders, whether it is closed or not. Beside placeholders, see `in_braces`.
 fn in_brackets(template: &Template, unread: &[Ident]) -> Option<Error> {
     let is_alone = template.parts.len() == 1;
     let mut texts = template.parts.iter().filter_map(Part::text);
@@ -61,21 +75,28 @@ fn in_brackets(template: &Template, unread: &[Ident]) -> Option<Error> {
     let in_text = |text| {
         brackets.iter().find_map(|&(open, opened, close, closed)| {
             match named(text, open, close, unread) {
-                Some(inner) => Some((close, inner.to_owned(), [opened, inner, closed].concat())),
+                Some(inner) => Some((inner.to_owned(), [opened, inner, closed].concat())),
                 None if !is_alone => None,
                 None => unclosed(text, open, unread)
-                    .map(|inner| (close, inner.to_owned(), [opened, inner].concat())),
+                    .map(|inner| (inner.to_owned(), [opened, inner].concat())),
             }
         })
     };
-    let (close, inner, shown) = texts.find_map(in_text)?;
+    let (inner, shown) = texts.find_map(in_text)?;
+    Some(plain_text(template, &shown, &inner))
+}
+
+/// Brackets or braces in a template, `shown`, which is their text and what is around it.
+fn plain_text(template: &Template, shown: &str, inner: &str) -> Error {
+    let is_alone = template.parts.len() == 1;
     let sharing = if is_alone { "all calls" } else { "calls that differ in it only" };
+    let signs = if shown.starts_with('{') { "braces" } else { "brackets" };
     let message = format!(
         "`{shown}` is plain text in a template, so that {sharing} would share one lock; write \
-         `<{inner}>`. Where {} are meant, give the key as an expression, such as a constant",
-        if close == '}' { "the braces" } else { "the brackets" }
+         `<{inner}>`. Where the {signs} are meant, give the key as an expression, such as a \
+         constant"
     );
-    Some(template::error_about(&template.literal, &shown, message))
+    template::error_about(&template.literal, shown, message)
 }
 
 /// An expression with a string in which `<id>` names an argument that is not read elsewhere; or
@@ -276,6 +297,19 @@ mod tests {
         assert!(message.starts_with("`<<id>>`"), "{message}");
         for template in ["{id}-<id>", "<<id-<n>", "{id}-<n>", "{stock}-<n>", "{<n>}<n>", "{id<n>}"]
         {
+            assert_eq!(trap(template), None, "{template}");
+        }
+    }
+
+    /// A hash tag stands first, and is a word of its own.
+    #[test]
+    fn a_name_in_braces_is_found_behind_a_placeholder() {
+        for template in ["stock-<n>-{id}", "<n>{id}", "{shop}-<n>-{x}{id}", "{<n>}-{id}"] {
+            let message = trap(template).unwrap_or_default();
+            assert!(message.starts_with("`{id}`"), "{template}: {message}");
+            assert!(message.contains("differ in it only"), "{template}: {message}");
+        }
+        for template in ["{id}-<n>", "<n>-{id", "<n>-{ids}", "<n>-{shop}", "<n>-{id}-<id>"] {
             assert_eq!(trap(template), None, "{template}");
         }
     }
