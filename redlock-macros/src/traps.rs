@@ -3,11 +3,11 @@
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{Block, Error, Expr, LitStr, Stmt};
+use syn::{Block, Error, Expr, LitStr, Macro, Stmt};
 
-use crate::hygiene;
 use crate::part::Part;
 use crate::template::{self, Template};
+use crate::{hygiene, macro_body};
 
 /// A template in which an argument is named in a way that is not a placeholder.
 pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error> {
@@ -106,7 +106,7 @@ pub(crate) fn in_expression(expr: &Expr, names: &[Ident]) -> Option<Error> {
     let is_unread = |name: &&Ident| !hygiene::mentions(tokens.clone(), std::slice::from_ref(*name));
     let unread: Vec<Ident> = names.iter().filter(is_unread).cloned().collect();
     let expr = syn::parse2::<Expr>(tokens.clone()).ok();
-    let texts = expr.iter().flat_map(values).filter(|value| is_text(value));
+    let texts = expr.iter().flat_map(values).filter(is_text);
     in_strings(tokens.clone(), &unread)
         .or_else(|| texts.into_iter().find_map(|text| in_strings(text.to_token_stream(), names)))
 }
@@ -148,8 +148,9 @@ fn spelled_out(tokens: TokenStream) -> TokenStream {
     spelled.into_iter().collect()
 }
 
-/// The expressions of which one becomes the value: those at the ends of branches and blocks.
-fn values(expr: &Expr) -> Vec<&Expr> {
+/// The expressions of which one becomes the value: those at the ends of branches and blocks. Of a
+/// list of keys, each of its elements.
+fn values(expr: &Expr) -> Vec<Expr> {
     match expr {
         Expr::If(branch) => {
             let mut found = last_of(&branch.then_branch);
@@ -161,11 +162,19 @@ fn values(expr: &Expr) -> Vec<&Expr> {
         Expr::Unsafe(block) => last_of(&block.block),
         Expr::Paren(inner) => values(&inner.expr),
         Expr::Reference(inner) => values(&inner.expr),
-        value => vec![value],
+        Expr::Array(list) => list.elems.iter().flat_map(values).collect(),
+        Expr::Macro(call) if is_vec(&call.mac) => {
+            macro_body::arguments(&call.mac).iter().flatten().flat_map(values).collect()
+        }
+        value => vec![value.clone()],
     }
 }
 
-fn last_of(block: &Block) -> Vec<&Expr> {
+fn is_vec(call: &Macro) -> bool {
+    call.path.segments.last().is_some_and(|segment| segment.ident == "vec")
+}
+
+fn last_of(block: &Block) -> Vec<Expr> {
     match block.stmts.last() {
         Some(Stmt::Expr(last, None)) => values(last),
         _ => Vec::new(),
@@ -260,6 +269,9 @@ mod tests {
             r#"{ let even = id % 2 == 0; &if even { "<id>" } else { "odd" } }"#,
             r#"if id > 3 { ["a-<id>", "b"] } else { ["a", "b"] }"#,
             r#"if id > 3 { unsafe { "a-<id>" } } else { "b" }"#,
+            r#"vec!["acct-<id>".to_owned(), format!("acct-{id}")]"#,
+            r#"&["acct-<id>".to_owned(), format!("acct-{id}")]"#,
+            r#"if id > 3 { std::vec!["acct-<id>".to_owned(), name(id)] } else { vec![name(id)] }"#,
             "stringify!(stock-<id>)",
             r#"concat!("a-", std::stringify!(<id>))"#,
         ] {
@@ -272,6 +284,8 @@ mod tests {
             r#"{ let text = render(id); text.replace("<id>", "x") }"#,
             r#"{ let n = id % 4; format!("<id>-{n}") }"#,
             r#"if id < 3 { stringify!(few) } else { "many" }"#,
+            r#"vec!["acct-<id>".replace("<id>", &id.to_string()), format!("acct-{id}")]"#,
+            r#"vec![name(id, "<id>"); 2]"#,
             r#"if id < 3 { render!("<id>", id) } else { render!("n-<id>", id) }"#,
         ] {
             assert!(!trap(expr), "{expr}");
