@@ -147,6 +147,15 @@ pub(crate) fn is_punct(token: Option<&TokenTree>, sign: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
 }
 
+/// Does any string in the code name `self`, like that of `format!("{self}")`?
+pub(crate) fn formats_self(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) => formats_self(group.stream()),
+        TokenTree::Literal(literal) => captures(&literal.to_string(), "self"),
+        TokenTree::Ident(_) | TokenTree::Punct(_) => false,
+    })
+}
+
 /// Does the string of `format!` name it?
 fn is_captured(name: &Ident, literal: &Literal) -> bool {
     captures(&literal.to_string(), &name.unraw().to_string())

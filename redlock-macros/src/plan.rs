@@ -104,13 +104,17 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
     };
     let known: Vec<Ident> =
         names.iter().chain(hoisted.iter().flat_map(|hoisted| &hoisted.names)).cloned().collect();
-    let hoisted = hoisted.filter(|hoisted| {
+    let read = read_by(&args, key.as_ref());
+    let mut hoisted = hoisted.filter(|hoisted| {
         let is_new = |name: &&Ident| {
             !hygiene::is_one_of(name, &names) && Some(*name) != hoisted.this.as_ref()
         };
         let new: Vec<Ident> = hoisted.names.iter().filter(is_new).cloned().collect();
-        function.boxed_by().is_some() || hygiene::mentions(read_by(&args, key.as_ref()), &new)
+        function.boxed_by().is_some() || hygiene::mentions(read.clone(), &new)
     });
+    if let Some(hoisted) = &mut hoisted {
+        hoisted.formats_self = hygiene::formats_self(read.clone());
+    }
     names.extend(hoisted.iter().flat_map(|hoisted| hoisted.names.clone()));
     for key in key.iter().flat_map(KeyPlan::each) {
         if let KeyPlan::Template(template) = key {
@@ -123,7 +127,7 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
         errors.push(trap);
     }
     check_words(&args, &known, errors);
-    check_twins(&function, &read_by(&args, key.as_ref()), errors);
+    check_twins(&function, &read, errors);
     Some(Plan { function, args, key, shape, hoisted, names })
 }
 

@@ -5,11 +5,12 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Expr;
 
 use crate::plan::Plan;
+use crate::shape::Hoisted;
 use crate::{control, hygiene};
 
 /// The expression, with the hygiene of the parameters for their names.
 pub(crate) fn adopt(plan: &Plan, expr: &Expr) -> TokenStream {
-    let this = plan.hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref());
+    let this = plan.hoisted.as_ref().and_then(Hoisted::this_in_key);
     hygiene::adopt(expr.to_token_stream(), &plan.names, this)
 }
 

@@ -27,9 +27,11 @@ pub(crate) struct Built {
 /// The `let`s at the head of the block that only give parameters other names, as those that
 /// async-trait puts there to take patterns apart.
 pub(crate) struct Hoisted {
-    pub(crate) lets: TokenStream,
+    lets: Vec<Stmt>,
     /// The variable that `self` has been moved into.
     pub(crate) this: Option<Ident>,
+    /// The key is rendered before that: a string such as `"{self}"` cannot name the variable.
+    pub(crate) formats_self: bool,
     pub(crate) names: Vec<Ident>,
     /// The statements of the block without the `let`s.
     pub(crate) rest: TokenStream,
@@ -82,7 +84,7 @@ impl Built {
     /// what it has in the block is the user's.
     pub(crate) fn hoist(&self, params: &[Ident], boxing: Option<Boxing>) -> Hoisted {
         let (mut this, mut names) = (None, Vec::new());
-        let (mut lets, mut rest) = (quote!(), quote!());
+        let (mut lets, mut rest) = (Vec::new(), quote!());
         let mut leading = boxing != Some(Boxing::AsyncRecursion);
         for (n, stmt) in self.block.stmts.iter().enumerate() {
             match rebinding(stmt, params) {
@@ -91,7 +93,7 @@ impl Built {
                         this = Some(pattern.ident.clone());
                     }
                     hygiene::bound(&local.pat, &mut names);
-                    stmt.to_tokens(&mut lets);
+                    lets.push(stmt.clone());
                 }
                 _ => {
                     // async-trait's `if let Some(__ret) = None::<Ret> { return __ret; }`
@@ -101,7 +103,25 @@ impl Built {
                 }
             }
         }
-        Hoisted { lets, this, names, rest }
+        Hoisted { lets, this, formats_self: false, names, rest }
+    }
+}
+
+impl Hoisted {
+    /// The name that `self` has in the key, if another one.
+    pub(crate) fn this_in_key(&self) -> Option<&Ident> {
+        self.this.as_ref().filter(|_| !self.formats_self)
+    }
+
+    /// The `let`s before the key, and those behind it.
+    pub(crate) fn lets(&self) -> (Vec<&Stmt>, Vec<&Stmt>) {
+        let moves_self = |stmt: &Stmt| match stmt {
+            Stmt::Local(Local { pat: Pat::Ident(name), .. }) => {
+                Some(&name.ident) == self.this.as_ref()
+            }
+            _ => false,
+        };
+        self.lets.iter().partition(|stmt| !(self.formats_self && moves_self(stmt)))
     }
 }
 

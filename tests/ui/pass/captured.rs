@@ -1,7 +1,9 @@
 // What the body uses is dropped while the lock is held, whatever the handler calls its own variables.
 // What the handler does read is left behind, but for the parts that the body takes.
+use std::fmt::{self, Display, Formatter};
 use std::sync::Mutex;
 
+use async_trait::async_trait;
 use redlock::{LockError, Redlock, redis_lock};
 
 static HELD: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -48,6 +50,38 @@ async fn read_by_the_handler(r: &Redlock, e: Event) -> u64 {
     e.id
 }
 
+/// async-trait moves `self` into a variable, which a string cannot name.
+#[async_trait]
+trait Shop {
+    async fn sell(&mut self, pair: (u8, u8)) -> Result<u64, LockError>;
+    async fn close(self) -> Result<u64, LockError>;
+}
+
+#[async_trait]
+impl Shop for Store {
+    #[redis_lock(key = format!("{self}-{a}-{}", self.id), client = &self.locks.clone())]
+    async fn sell(&mut self, (a, _): (u8, u8)) -> Result<u64, LockError> {
+        self.id += u64::from(a);
+        Ok(self.id)
+    }
+
+    #[redis_lock(key = format!("{self}"), client = &self.locks.clone())]
+    async fn close(self) -> Result<u64, LockError> {
+        Ok(self.id)
+    }
+}
+
+struct Store {
+    id: u64,
+    locks: Redlock,
+}
+
+impl Display for Store {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "store {}", self.id)
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), LockError> {
     let locks = Redlock::builder().memory().build().await?;
@@ -55,5 +89,8 @@ async fn main() -> Result<(), LockError> {
     named_like_a_module(&locks, Event::new(&locks)).await?;
     read_by_the_handler(&locks, Event::new(&locks)).await;
     assert_eq!(*HELD.lock().unwrap(), [1, 1, 0]);
+    let mut store = Store { id: 1, locks };
+    store.sell((2, 3)).await?;
+    assert_eq!(store.close().await?, 3);
     Ok(())
 }

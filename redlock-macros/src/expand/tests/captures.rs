@@ -18,6 +18,37 @@ fn what_is_not_read_is_kept_for_its_drop() {
     assert_eq!(found.matches("take_variable").count(), 2, "{found}");
 }
 
+/// async-trait moves `self` into a variable, which a string cannot name.
+#[test]
+fn a_key_that_formats_self_is_rendered_before_self_is_moved() {
+    let item = quote!(
+        fn f<'async_trait>(&mut self, __arg1: (u8, u8)) -> Pin<Box<dyn Future<Output = R>>> {
+            Box::pin(async move {
+                let __self = self;
+                let (a, b) = __arg1;
+                let __ret: R = { body };
+                __ret
+            })
+        }
+    );
+    for (key, order) in [
+        (
+            quote!(format!("{self}-{}-{a}", self.id)),
+            ["{let(a,b)=__arg1;", ",self.id", "let__self=self;let__locked"],
+        ),
+        (
+            quote!(format!("{}-{a}", self.id)),
+            ["{let__self=self;let(a,b)=__arg1;", ",__self.id", "let__locked"],
+        ),
+    ] {
+        let found = flat(lock(quote!(key = #key), item.clone()));
+        let mut rest = found.as_str();
+        for part in order {
+            rest = rest.split_once(part).map(|(_, rest)| rest).expect(&found);
+        }
+    }
+}
+
 /// The rest of an argument is dropped after the release where the handler may need a part of it. A
 /// parameter of its closure, a field, a method or a module of that name is no such need.
 #[test]
