@@ -38,7 +38,8 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
 pub(crate) fn unlocked(function: &Function) -> TokenStream {
     let Function { attrs, vis, sig, inner_attrs, body } = function;
     let bindings = function.bindings().into_iter();
-    let uses = bindings.filter(|binding| binding.name != "self").map(
+    let is_variable = |name: &Ident| name != "self" && !hygiene::is_upper_case(name);
+    let uses = bindings.filter(|binding| is_variable(&binding.name)).map(
         |Binding { name, cfgs, .. }| quote_spanned!(Span::mixed_site()=> #(#cfgs)* let _ = &#name;),
     );
     let content = body.stream();
@@ -126,7 +127,8 @@ fn braces(tokens: TokenStream, span: Span) -> Group {
 /// Moves the variables that `body` uses into it, the last argument first: captured in this
 /// order, they are dropped in this order before the release, as in a plain function. So are those
 /// of which the caller wants nothing but the drop: their names begin with `_`, and neither the key
-/// nor an option reads them. Arguments of which `on_error` may need a part are left out.
+/// nor an option reads them. Arguments of which `on_error` may need a part are left out, and
+/// what may be a unit struct, whose type need not be known from its name.
 fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
     let read_before = plan.read_before();
     let this = plan.hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref());
@@ -136,7 +138,8 @@ fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStrea
             let is_for_drop = hygiene::is_underscored(&binding.name) && this != Some(&binding.name);
             is_for_drop && !hygiene::mentions(read_before.clone(), name)
         };
-        (hygiene::may_use(body.clone(), name) || is_kept()) && !handler_may_use(plan, name)
+        let is_used = hygiene::may_use(body.clone(), name) || is_kept();
+        is_used && !handler_may_use(plan, name) && !hygiene::is_upper_case(&binding.name)
     };
     taken(plan, bindings.iter().rev().filter(is_captured))
 }

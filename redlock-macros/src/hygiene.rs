@@ -76,6 +76,11 @@ pub(crate) fn is_constant(name: &Ident) -> bool {
     name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
+/// `LikeThis`: what a pattern has under this name may be a unit struct or a constant.
+pub(crate) fn is_upper_case(name: &Ident) -> bool {
+    name.unraw().to_string().starts_with(char::is_uppercase)
+}
+
 /// `_like_this`: no lint expects that the variable is read.
 pub(crate) fn is_underscored(name: &Ident) -> bool {
     name.to_string().starts_with('_')

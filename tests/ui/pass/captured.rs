@@ -1,6 +1,7 @@
 // What the body uses is dropped while the lock is held, whatever the handler calls its own variables.
 // What the handler does read is left behind, but for the parts that the body takes.
 use std::fmt::{self, Display, Formatter};
+use std::marker::PhantomData;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -50,6 +51,13 @@ async fn read_by_the_handler(r: &Redlock, e: Event) -> u64 {
     e.id
 }
 
+/// A unit struct is not a variable, whose type would be known.
+#[redis_lock(key = "unit-<n>", client = r)]
+async fn unit<T>(r: &Redlock, n: u8, PhantomData: PhantomData<T>) -> Result<u8, LockError> {
+    let _: PhantomData<T> = PhantomData;
+    Ok(n)
+}
+
 /// async-trait moves `self` into a variable, which a string cannot name.
 #[async_trait]
 trait Shop {
@@ -89,6 +97,7 @@ async fn main() -> Result<(), LockError> {
     named_like_a_module(&locks, Event::new(&locks)).await?;
     read_by_the_handler(&locks, Event::new(&locks)).await;
     assert_eq!(*HELD.lock().unwrap(), [1, 1, 0]);
+    unit(&locks, 1, PhantomData::<String>).await?;
     let mut store = Store { id: 1, locks };
     store.sell((2, 3)).await?;
     assert_eq!(store.close().await?, 3);

@@ -18,6 +18,21 @@ fn what_is_not_read_is_kept_for_its_drop() {
     assert_eq!(found.matches("take_variable").count(), 2, "{found}");
 }
 
+/// A pattern may have unit structs and constants in it, which are no variables.
+#[test]
+fn a_name_in_upper_case_is_not_taken() {
+    let item = quote!(
+        async fn f<T>(n: N, (PhantomData, m): (PhantomData<T>, M)) -> R {
+            g(n, m, PhantomData)
+        }
+    );
+    let found = flat(lock(quote!(key = "k"), item.clone()));
+    let taken = "{::redlock::__private::take_variable!(m);\
+                 ::redlock::__private::take_variable!(n);match__never{}}if";
+    assert!(found.contains(taken), "{found}");
+    assert!(flat(lock(quote!(), item)).contains("{let_=&n;let_=&m;g("));
+}
+
 /// async-trait moves `self` into a variable, which a string cannot name.
 #[test]
 fn a_key_that_formats_self_is_rendered_before_self_is_moved() {
