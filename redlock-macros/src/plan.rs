@@ -216,6 +216,11 @@ fn not_an_argument(name: &str, function: &Function, names: &[Ident]) -> String {
     let shown = names.iter().map(Ident::to_string).filter(|name| !name.starts_with("__"));
     let shown: Vec<String> = shown.collect();
     let near = closest(name, shown.iter().map(String::as_str));
+    // async_trait puts another name in place of a pattern, and takes that apart where the lock
+    // looks, unless an attribute above has wrapped it.
+    let params = function.names();
+    let is_renamed = params.iter().any(|name| name.to_string().starts_with("__arg"));
+    let is_wrapped = function.boxed_by().is_some() && is_renamed && params.len() == names.len();
     let hint = match near {
         _ if name == "_" => String::new(),
         _ if name == "self" => "this function has no `self`; ".to_owned(),
@@ -231,5 +236,10 @@ fn not_an_argument(name: &str, function: &Function, names: &[Ident]) -> String {
         ([one], _) => format!("its only argument with a name is `{one}`"),
         _ => format!("its arguments are {}", list(&shown)),
     };
-    format!("`{name}` is not an argument of `{}`: {hint}{arguments}", function.sig.ident)
+    let order = if is_wrapped {
+        ". If another attribute such as `#[instrument]` stands above, move `#[redis_lock]` above it"
+    } else {
+        ""
+    };
+    format!("`{name}` is not an argument of `{}`: {hint}{arguments}{order}", function.sig.ident)
 }
