@@ -6,10 +6,13 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Error, Expr, Ident, Path, Token};
 
-use crate::diagnostics::{Errors, closest, list};
+use crate::diagnostics::{Errors, list};
 use crate::hygiene::is_punct;
 use crate::keys::{self, Key};
 use crate::values::{self, Count, Mode, OnError, Time};
+use names::{KNOWN, excluded, known};
+
+mod names;
 
 /// The options of the attribute. Options that were left out stay `None`: the client's defaults
 /// apply.
@@ -43,6 +46,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     unread.into_iter().filter(|_| is_whole).for_each(|unread| errors.push(unread));
     let mut seen: Vec<&str> = Vec::new();
     let mut names: Vec<Ident> = Vec::new();
+    let mut listed = format!(" The options are {}", list(&KNOWN));
     for Assignment { name, value } in options {
         if args.formats(&name, value.is_err()) {
             let meant = value.map_or(name.to_string(), |value| value.to_token_stream().to_string());
@@ -53,7 +57,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
             errors.at(name.span(), message);
             continue;
         }
-        let Some(known) = known(&name, &mut seen, errors) else { continue };
+        let Some(known) = known(&name, &mut seen, &mut listed, errors) else { continue };
         if let Some(message) = excluded(known, &seen) {
             errors.at(name.span(), message);
         }
@@ -186,36 +190,6 @@ fn needs_value(name: &Ident) -> Error {
     Error::new(name.span(), format!("`{name}` needs a value: `{name} = ..`"))
 }
 
-/// The option that `name` means; reports unknown and repeated options.
-fn known(name: &Ident, seen: &mut Vec<&str>, errors: &mut Errors) -> Option<&'static str> {
-    let written = name.unraw().to_string();
-    let Some(known) = KNOWN.into_iter().find(|known| *known == written) else {
-        let elsewhere = ELSEWHERE.into_iter().find(|(other, _)| *other == written);
-        let meant = elsewhere.map(|(_, ours)| ours).or_else(|| closest(&written, KNOWN));
-        let hint = meant.map_or(String::from("."), |meant| format!("; did you mean `{meant}`?"));
-        let options = list(&KNOWN);
-        errors
-            .at(name.span(), format!("unknown option `{written}`{hint} The options are {options}"));
-        // A misspelt key is one mistake, not also a missing key.
-        seen.extend(meant.filter(|meant| *meant == "key"));
-        return None;
-    };
-    if seen.contains(&known) {
-        errors.at(name.span(), format!("option `{known}` is given twice"));
-        return None;
-    }
-    seen.push(known);
-    Some(known)
-}
-
-/// Why `known` cannot stand beside another option.
-fn excluded(known: &str, seen: &[&str]) -> Option<&'static str> {
-    let is_beside = |(one, other, _): &&(&str, &str, _)| {
-        [*one, *other].contains(&known) && seen.contains(one) && seen.contains(other)
-    };
-    EXCLUSIVE.iter().find(is_beside).map(|(.., message)| *message)
-}
-
 impl Args {
     /// Reports options that contradict the kind of the lock.
     fn check_kind(&self, names: &[Ident], errors: &mut Errors) {
@@ -332,61 +306,6 @@ impl Default for Args {
         }
     }
 }
-
-const KNOWN: [&str; 14] = [
-    "key",
-    "keys",
-    "expire",
-    "wait",
-    "max_renew",
-    "min_hold",
-    "mode",
-    "permits",
-    "on_error",
-    "on_busy",
-    "client",
-    "release",
-    "reentrant",
-    "crate",
-];
-
-/// Options that exclude each other, and what to do.
-const EXCLUSIVE: [(&str, &str, &str); 2] = [
-    (
-        "key",
-        "keys",
-        "`key` and `keys` exclude each other: `key` is for one lock, `keys` for several that are \
-         taken together; put all of them into `keys = [..]`",
-    ),
-    (
-        "keys",
-        "permits",
-        "`keys` and `permits` exclude each other: several keys are locked together as exclusive \
-         locks only; take permits one by one, in one order everywhere",
-    ),
-];
-
-/// Words that other lock libraries use for the same option; too far apart for a spelling check.
-const ELSEWHERE: [(&str, &str); 18] = [
-    ("ttl", "expire"),
-    ("lease", "expire"),
-    ("lease_time", "expire"),
-    ("timeout", "wait"),
-    ("wait_time", "wait"),
-    ("max_renewals", "max_renew"),
-    ("lock_at_least_for", "min_hold"),
-    ("at_least", "min_hold"),
-    ("kind", "mode"),
-    ("access", "mode"),
-    ("max_holders", "permits"),
-    ("concurrency", "permits"),
-    ("name", "key"),
-    ("fallback", "on_error"),
-    ("if_busy", "on_busy"),
-    ("skip_if_locked", "on_busy"),
-    ("redlock", "client"),
-    ("pool", "client"),
-];
 
 #[cfg(test)]
 mod tests;

@@ -225,6 +225,9 @@ fn not_an_argument(name: &str, function: &Function, names: &[Ident]) -> String {
         _ if name == "_" => String::new(),
         _ if name == "self" => "this function has no `self`; ".to_owned(),
         Some(near) => format!("did you mean `{near}`? "),
+        None if shown.iter().any(|name| name == "self") && !is_wrapped => {
+            format!("did you mean `<self.{name}>`? ")
+        }
         None => String::new(),
     };
     let arguments = match (shown.as_slice(), function.sig.inputs.len()) {

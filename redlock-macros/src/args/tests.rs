@@ -272,6 +272,21 @@ fn a_lock_has_one_kind() {
     }
 }
 
+/// All of them stand in the first of these errors.
+#[test]
+fn the_options_are_listed_once() {
+    let errors = problems(quote!(ttl_ms = 500, renew = 3, colour = "red", size));
+    let expected = [
+        "unknown option `ttl_ms`; did you mean `expire`? The options are `key`, ",
+        "unknown option `renew`; did you mean `max_renew`?",
+        "unknown option `colour`",
+        "unknown option `size`",
+    ];
+    assert_eq!(errors.len(), expected.len(), "{errors:?}");
+    assert!(errors[0].starts_with(expected[0]), "{errors:?}");
+    assert_eq!(errors[1..], expected[1..]);
+}
+
 /// Braces are a hash tag, too.
 #[test]
 fn a_format_argument_is_one_that_the_braces_name_or_leave_open() {
