@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::attempt::LAST_ATTEMPT;
-use super::direct_attempt::DirectAttempt;
+use super::direct_attempt::{DirectAttempt, DirectOutcome};
 use super::inside::inside;
 use super::order::{Acquisition, Order};
 use super::try_once::try_once;
@@ -166,13 +166,13 @@ async fn acquire_or_wait(
                     engine.acquire_timeout.min(end.plus(LAST_ATTEMPT).since(attempt.begun));
                 let claim = order.claim(engine, terms);
                 let (refused, observed) = match attempt.make(engine, terms, &claim, within).await? {
-                    Ok(ownership) => return Ok(ownership),
-                    Err(refused) => refused,
+                    DirectOutcome::Granted(ownership) => return Ok(ownership),
+                    DirectOutcome::Refused(refused, observed) => (refused, observed),
                 };
-                match refused.repeated(engine, terms, &observed, end) {
-                    Ok(next) => attempt = next,
-                    Err(last) => break enter_after(engine, (order, terms), last, end, observed)?,
+                if !refused.may_repeat(engine, terms, &observed, end) {
+                    break enter_after(engine, (order, terms), refused, end, observed)?;
                 }
+                attempt = refused.again(engine);
             }
         }
     };

@@ -54,7 +54,7 @@ impl DirectAttempt {
             let found =
                 self.attempt_over((&own, &*own.backend), &terms, &claim, within, false).await;
             let _ = reply.send(match found {
-                Ok(found) => Ok(found.map_err(|observed| (self, observed))),
+                Ok(found) => Ok(self.outcome(found)),
                 Err(error) => Err(error),
             });
         });

@@ -30,8 +30,12 @@ pub(super) struct DirectAttempt {
 /// connection is needed.
 const UNCONNECTED_ATTEMPTS: u32 = 3;
 
-/// `Err`: the lock was not granted, for a reason that was observed and that may pass.
-pub(super) type DirectOutcome = Result<Ownership, (DirectAttempt, Observed)>;
+/// What came of a direct attempt.
+pub(super) enum DirectOutcome {
+    Granted(Ownership),
+    /// For a reason that was observed and that may pass.
+    Refused(DirectAttempt, Observed),
+}
 
 impl DirectAttempt {
     pub(super) fn first(
@@ -42,24 +46,27 @@ impl DirectAttempt {
         Self { queue, guard, begun, number: 1 }
     }
 
-    /// The next attempt of a caller whose wait is over at `end`, if one is due before it enters
-    /// the queue; else the last one.
-    pub(super) fn repeated(
-        self,
+    /// The next attempt after a refusal, begun now; of a caller whose wait is over at `end`.
+    pub(super) fn again(self, engine: &Engine) -> Self {
+        Self { begun: engine.clock().now(), number: self.number + 1, ..self }
+    }
+
+    /// Is another attempt due before a caller enters the queue whose wait is over at `end`?
+    pub(super) fn may_repeat(
+        &self,
         engine: &Engine,
         terms: &Terms,
         observed: &Observed,
         end: Moment,
-    ) -> Result<Self, Self> {
+    ) -> bool {
         let begun = engine.clock().now();
         let is_unconnected = engine.fifo_queue().is_some_and(FifoQueue::is_unconnected);
         let may_repeat = is_unconnected && self.number < UNCONNECTED_ATTEMPTS && begun < end;
-        let is_due = may_repeat
+        may_repeat
             && observed.is_busy()
             && !observed.is_endless()
             && !engine.shutdowns().refuse(terms.shutdowns_before)
-            && self.others_wait_until(begun.plus(begun.since(self.begun)));
-        if is_due { Ok(Self { begun, number: self.number + 1, ..self }) } else { Err(self) }
+            && self.others_wait_until(begun.plus(begun.since(self.begun)))
     }
 
     /// Do callers that came meanwhile wait for this one until then? The next answer may take as
@@ -92,10 +99,17 @@ impl DirectAttempt {
             {
                 let found =
                     self.attempt_over((engine, &*route), terms, claim, within, true).await?;
-                return Ok(found.map_err(|observed| (self, observed)));
+                return Ok(self.outcome(found));
             }
             // Boxed to keep this future small: only the first calls of a runtime take this path.
             Box::pin(self.make_on_executor(engine, *terms, claim.clone(), within)).await
+        }
+    }
+
+    pub(super) fn outcome(self, found: Result<Ownership, Observed>) -> DirectOutcome {
+        match found {
+            Ok(ownership) => DirectOutcome::Granted(ownership),
+            Err(observed) => DirectOutcome::Refused(self, observed),
         }
     }
 

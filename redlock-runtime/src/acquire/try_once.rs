@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::direct_attempt::DirectAttempt;
+use super::direct_attempt::{DirectAttempt, DirectOutcome};
 use super::observed::{CallTime, Observed};
 use super::order::{Acquisition, Order};
 use crate::backoff;
@@ -34,8 +34,8 @@ pub(super) async fn try_once(
         let attempt = DirectAttempt::first(queue, None, asked);
         let claim = order.claim(engine, terms);
         let (attempt, observed) = match attempt.make(engine, terms, &claim, within).await? {
-            Ok(ownership) => return Ok(ownership),
-            Err((attempt, observed)) => (attempt, observed),
+            DirectOutcome::Granted(ownership) => return Ok(ownership),
+            DirectOutcome::Refused(attempt, observed) => (attempt, observed),
         };
         attempt.note_contention(engine, &observed);
         let DirectAttempt { queue, .. } = attempt;

@@ -1,5 +1,6 @@
-//! How long a caller may wait for a lock that is free: what the documentation promises, in the
-//! terms of a plan.
+//! How long a caller may wait for a lock that is free: what `docs/waiting.md` promises, in the
+//! terms of a plan. Each constant is an upper bound for a time of the library, written down anew:
+//! a library that becomes slower than the documentation says is found.
 
 use super::node_plan::Upheaval;
 use super::plan::{NEVER, Plan, Tick, millis};
@@ -8,7 +9,7 @@ use crate::backend::CLAIM_WINDOW;
 /// What the simulation may round up, one millisecond for each of a few timers.
 const ROUNDING: Tick = 5;
 /// How long others of a process rely on the attempt of a caller, which may not be polled.
-const QUESTION: Tick = 10;
+const DIRECT_ATTEMPT: Tick = 10;
 /// A client that asks now and then does so once in this time, jitter included.
 const LONGEST_PACE: Tick = 100;
 /// The same for one that stands in the queue, is not the first, and cannot be told.
@@ -29,7 +30,7 @@ impl Plan {
     /// caller waits: the answer to a release comes back and an attempt leaves, twice where an
     /// attempt of a caller that is not polled is in the way; or a poll is due.
     pub(super) fn longest_vacant(&self, was_freed: bool) -> Tick {
-        let asked = 2 * self.round_trip() + QUESTION + ROUNDING;
+        let asked = 2 * self.round_trip() + DIRECT_ATTEMPT + ROUNDING;
         let noticed = if was_freed { 0 } else { APART * self.places() };
         asked + noticed + self.pace()
     }
