@@ -158,6 +158,20 @@ async fn a_frozen_master_delays_no_lock_of_the_others() {
     nothing_stays_locked(&cluster).await;
 }
 
+/// The client library has bounds of its own, of which none may end a command before.
+#[tokio::test]
+async fn a_long_reply_timeout_is_kept() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let redlock = builder(&cluster).reply_timeout(secs(30)).build().await.unwrap();
+    let frozen = cluster.master_of("lock:k").await;
+    frozen.freeze();
+    let mut attempt = Box::pin(redlock.lock("k").try_acquire());
+    let early = tokio::time::timeout(secs(7), &mut attempt).await;
+    assert!(early.is_err(), "nothing has answered");
+    frozen.thaw();
+    assert!(attempt.await.unwrap().is_some());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fencing_tokens_grow_over_a_failover() {
     let cluster = Cluster::start().await;
