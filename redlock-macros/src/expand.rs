@@ -79,11 +79,11 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
     let (outside, inside, block) = match &plan.hoisted {
         None => (prepared, TokenStream::new(), built.block.to_token_stream()),
         Some(hoisted) => {
-            let ((before, behind), rest) = (hoisted.lets(), &hoisted.rest);
+            let ((before, after), rest) = (hoisted.lets(), &hoisted.rest);
             let bindings: Vec<Binding> = hoisted.names.iter().cloned().map(Binding::of).collect();
             let captured = captured(plan, &bindings, rest);
             let block = braces(quote!(#captured #rest), at).to_token_stream();
-            (TokenStream::new(), quote!(#(#before)* #prepared #(#behind)*), block)
+            (TokenStream::new(), quote!(#(#before)* #prepared #(#after)*), block)
         }
     };
     let (opening, body) = (&built.opening, body_opening(plan, built));

@@ -113,7 +113,7 @@ impl Hoisted {
         self.this.as_ref().filter(|_| !self.formats_self)
     }
 
-    /// The `let`s before the key, and those behind it.
+    /// The `let`s before the key, and those after it.
     pub(crate) fn lets(&self) -> (Vec<&Stmt>, Vec<&Stmt>) {
         let moves_self = |stmt: &Stmt| match stmt {
             Stmt::Local(Local { pat: Pat::Ident(name), .. }) => {

@@ -46,12 +46,12 @@ impl DirectAttempt {
         Self { queue, guard, begun, number: 1 }
     }
 
-    /// The next attempt after a refusal, begun now; of a caller whose wait is over at `end`.
+    /// The next attempt after a refusal, begun now.
     pub(super) fn again(self, engine: &Engine) -> Self {
         Self { begun: engine.clock().now(), number: self.number + 1, ..self }
     }
 
-    /// Is another attempt due before a caller enters the queue whose wait is over at `end`?
+    /// Is another attempt due before the caller, whose wait is over at `end`, enters the queue?
     pub(super) fn may_repeat(
         &self,
         engine: &Engine,

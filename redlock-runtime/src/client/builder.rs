@@ -135,7 +135,8 @@ impl RedlockBuilder {
 
     /// How long to queue for locks that do not say otherwise, connecting included: a `Duration`, of
     /// which zero is one attempt and the longest is not limited, [`Wait::Never`] or
-    /// [`Wait::Forever`]. Default 5 s.
+    /// [`Wait::Forever`]. Default 5 s. A function with `on_busy = "skip"` needs a `wait` of its own
+    /// beside [`Wait::Forever`]: its calls fail with [`LockError::Config`] otherwise.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

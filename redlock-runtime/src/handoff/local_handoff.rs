@@ -186,6 +186,15 @@ mod tests {
         let hold = queue.state().holder.clone().unwrap();
         assert!(hold.lose(LostReason::Stolen) && hold.is_over());
         assert_eq!((hold.lost(), hold.take_offer()), (None, None));
+        let (waiter, _answer) = self::waiter(engine, 2);
+        let (queue, tenure) = self::granted(engine);
+        assert!(hand_to(engine, &queue, tenure, waiter, engine.clock().now()).is_none());
+        let hold = queue.state().holder.clone().unwrap();
+        // It took the lock during a shutdown, which gives it back.
+        assert_eq!(hold.take_offer(), Some(false));
+        hold.give_back();
+        assert!(hold.lose(LostReason::Stolen));
+        assert_eq!(hold.lost(), None);
     }
 
     /// The hold of the one that went was the last one of this process.

@@ -158,7 +158,7 @@ impl Drop for Ownership {
             // it.
             self.let_go(now).for_each(release::in_background);
         }
-        if self.hold.is_offered() {
+        if !self.hold.is_taken() {
             drop(self.hold.take_pending());
         }
         // The release counts as pending by now.

@@ -26,21 +26,24 @@ pub fn several<const N: usize>(keys: [Key; N]) -> Key {
     Key(Ok(Rendered::Several(names)))
 }
 
-/// `keys = <expression>`: the values without escapes, each once. No more are taken than it takes to
-/// know that they are too many.
+/// `keys = <expression>`: the values without escapes, each once. No more different ones are taken
+/// than it takes to know that they are too many.
 pub fn display_keys<I: Keys>(values: I) -> Key {
     Key(different(values).map(Rendered::Several))
 }
 
 fn different<I: Keys>(values: I) -> Result<Vec<Cow<'static, str>>, LockError> {
-    let mut names = HashSet::new();
+    let (mut names, mut known) = (Vec::new(), HashSet::new());
     for value in values {
-        names.insert(display(&value)?);
+        let name = display(&value)?;
+        if known.insert(name.clone()) {
+            names.push(name);
+        }
         if names.len() > MOST_KEYS {
             break;
         }
     }
-    Ok(names.into_iter().collect())
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -53,5 +56,7 @@ mod tests {
             panic!("they render")
         };
         assert_eq!(names.len(), MOST_KEYS + 1);
+        let Key(Ok(Rendered::Several(names))) = display_keys([3, 1, 3]) else { panic!() };
+        assert_eq!(names, ["3", "1"]);
     }
 }

@@ -29,7 +29,7 @@ impl Key {
 #[derive(Debug)]
 pub(crate) enum Rendered {
     One(Cow<'static, str>),
-    /// Those of `keys = ..`, as they were written.
+    /// Those of `keys = ..`, in the order in which they were written.
     Several(Vec<Cow<'static, str>>),
 }
 

@@ -112,8 +112,9 @@ impl Pair {
         }
     }
 
-    /// Every key with its value and its end. A mark has to live for 47 hours after its token: a
-    /// batch does not renew its expiry each time.
+    /// Every key with its value and its end. A mark has to live for 47 hours after its token,
+    /// as no hour ends in the microseconds of a draw here: a batch does not renew its expiry each
+    /// time.
     fn keys_of(server: &Server) -> Vec<(Vec<u8>, Option<Content>, Option<u64>)> {
         let keys = server.keyspace();
         let described = |key: &[u8]| {

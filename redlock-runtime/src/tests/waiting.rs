@@ -20,7 +20,7 @@ use crate::state::LostReason;
 /// What a hand-over may take here, where commands and messages take no time: timers have a tick.
 const AT_ONCE: Duration = Duration::from_millis(5);
 /// How long the attempt of a caller keeps others from asking.
-const QUESTION: Duration = Duration::from_millis(10);
+const DIRECT_ATTEMPT: Duration = Duration::from_millis(10);
 
 /// Callers that do something else between two calls. Returns the longest wait.
 async fn callers(redlock: Redlock, think: Duration, calls: u32) -> Duration {
@@ -69,7 +69,7 @@ async fn a_caller_that_asked_and_is_not_polled_keeps_nobody_out() {
     server.free(&taken);
     let start = Instant::now();
     let guard = redlock.lock("k").wait(20 * SECOND).acquire().await.unwrap();
-    assert!(start.elapsed() <= QUESTION + AT_ONCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() <= DIRECT_ATTEMPT + AT_ONCE, "{:?}", start.elapsed());
     drop(guard);
     drop(stalled.await.unwrap());
 }
@@ -228,7 +228,7 @@ async fn a_wait_in_which_nothing_was_answered_does_not_end_as_if_the_lock_were_t
     let first = patient();
     tokio::time::sleep(MOMENT).await;
     let second = patient();
-    tokio::time::sleep(2 * QUESTION).await;
+    tokio::time::sleep(2 * DIRECT_ATTEMPT).await;
     let error = redlock.lock("k").wait(SECOND / 10).acquire().await.map(drop).unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("no reply"), "{error}");
     for call in [first, second] {
@@ -285,7 +285,7 @@ async fn a_caller_without_signals_enqueues_after_three_attempts_and_any_other_af
 async fn a_caller_without_signals_asks_again_only_while_others_wait_for_it() {
     let server = slow_and_unconnected();
     server.recovers("acquire");
-    server.next("acquire", [Fate::Slow(QUESTION / 2)]);
+    server.next("acquire", [Fate::Slow(DIRECT_ATTEMPT / 2)]);
     let holder = server.set("k", EXPIRE);
     let waiter = waits(&server.client()).await;
     tokio::time::sleep(50 * MOMENT).await;

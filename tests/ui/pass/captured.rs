@@ -1,4 +1,5 @@
-// What the body uses is dropped while the lock is held, whatever the handler calls its own variables.
+// What the body uses is dropped while the lock is held, whatever the handler calls its own
+// variables.
 // What the handler does read is left behind, but for the parts that the body takes.
 #![expect(clippy::redundant_closure, reason = "the parameter is named like an argument")]
 use std::fmt::{self, Display, Formatter};

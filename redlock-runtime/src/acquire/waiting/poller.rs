@@ -208,7 +208,9 @@ impl<S: Strategy> Drop for Poller<S> {
         }
         let (returned, is_needed) = {
             let mut state = queue.state();
-            let is_needed = state.first().is_some() && !std::thread::panicking();
+            // One that is in hand may come back.
+            let is_needed = state.first().is_some() || state.in_hand > 0;
+            let is_needed = is_needed && !std::thread::panicking();
             (state.returned.take(), is_needed)
         };
         free_returned(engine, queue, returned);
@@ -255,5 +257,23 @@ mod tests {
         queue.state().poller = PollerState::Busy;
         drop(retired);
         assert_eq!(queue.state().poller, PollerState::Busy);
+    }
+
+    /// The runtime of the caller that started it ends. The waiter may be put back.
+    #[tokio::test(start_paused = true)]
+    async fn a_poller_that_ends_while_a_waiter_is_in_hand_is_replaced() {
+        let (redlock, _fake) = fake();
+        let engine = redlock.engine();
+        let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
+        let context = PollerContext::new(Arc::clone(engine), queue.another(), Observed::default());
+        let poller = Poller::<ByAttempts>::new(context);
+        {
+            let mut state = queue.state();
+            (state.poller, state.in_hand) = (PollerState::Busy, 1);
+        }
+        drop(poller);
+        assert_ne!(queue.state().poller, PollerState::Absent);
+        queue.state().in_hand = 0;
+        queue.news.notify_one();
     }
 }

@@ -90,7 +90,8 @@ impl Drop for Registration {
             }
             // It may have kept others out of a lock that is free, or that they could share.
             let kept_out = gone.as_ref().is_some_and(|gone| {
-                gone.stays_until.is_some() || tables.live(&self.key, now).is_none()
+                let held = tables.live(&self.key, now);
+                held.is_none_or(|held| gone.stays_until.is_some() && held.kind.is_shared())
             });
             (gone, if kept_out { tables.hints(&self.key, now) } else { Vec::new() })
         };

@@ -231,7 +231,9 @@ impl RestartGuard {
 
     /// For how long a list shall live on a node where one lives on for `found`. If it ended before
     /// a lease, the group that granted the lease would look new; other clients may have longer
-    /// leases than this one, so that no list is to end sooner than it would otherwise.
+    /// leases than this one, so that no list is to end sooner than it would otherwise. (One that
+    /// another client prolongs between the question and this answer may; that client prolongs it
+    /// again within [`founders::RENEW_EVERY`].)
     pub(super) fn life(&self, found: Duration) -> Duration {
         found.max(founders::LIFE + self.longest_by_another_clock())
     }

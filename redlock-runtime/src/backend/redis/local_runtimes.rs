@@ -94,7 +94,7 @@ impl<S: Source> LocalRuntimes<S> {
                     return;
                 }
                 RuntimeState::Open { route, commands_before, .. } => {
-                    let route = (Arc::clone(route), *commands_before);
+                    let route = (Some(Arc::clone(route)), *commands_before);
                     state.insert(RuntimeState::Opening);
                     route
                 }
@@ -110,7 +110,7 @@ impl<S: Source> LocalRuntimes<S> {
                 RuntimeState::Wanted { commands_before, .. } => {
                     let commands_before = *commands_before;
                     state.insert(RuntimeState::Opening);
-                    (Arc::new(background.on(here)), commands_before)
+                    (None, commands_before)
                 }
                 RuntimeState::Opening | RuntimeState::Closed => return,
             },
@@ -122,6 +122,8 @@ impl<S: Source> LocalRuntimes<S> {
             }
         };
         drop(states);
+        // Outside of the mutex: this may start a thread.
+        let route = route.unwrap_or_else(|| Arc::new(background.on(here)));
         self.connect_on(route, here, commands_before);
     }
 

@@ -47,7 +47,8 @@ impl Hold {
     /// The same because the key with this index was lost.
     pub(crate) fn lose_key(&self, key_index: usize, reason: LostReason) -> bool {
         let loss = Loss { reason, key_index };
-        let is_unused = !self.is_over() && self.offer.withdraw();
+        self.offer.withdraw();
+        let is_unused = !self.offer.is_taken();
         let how = if is_unused { End::Withdrawn } else { End::Lost(loss) };
         let is_first = self.finish(self.client.clock.now(), how);
         if is_first {
