@@ -41,6 +41,8 @@ mod lend;
 mod lengths;
 #[path = "../../redlock-macros/src/macro_body.rs"]
 mod macro_body;
+#[path = "../../redlock-macros/src/option_names.rs"]
+mod option_names;
 mod options;
 mod owner;
 #[path = "../../redlock-macros/src/part.rs"]

@@ -9,10 +9,8 @@ use syn::{Error, Expr, Ident, Path, Token};
 use crate::diagnostics::{Errors, list};
 use crate::hygiene::is_punct;
 use crate::keys::{self, Key};
+use crate::option_names::{KNOWN, excluded, known};
 use crate::values::{self, Count, Mode, OnError, Time};
-use names::{KNOWN, excluded, known};
-
-mod names;
 
 /// The options of the attribute. Options that were left out stay `None`: the client's defaults
 /// apply.

@@ -15,6 +15,7 @@ mod item;
 mod keys;
 mod lend;
 mod macro_body;
+mod option_names;
 mod part;
 mod plan;
 mod quoting;

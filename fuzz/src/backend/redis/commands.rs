@@ -12,7 +12,7 @@ pub(crate) mod reply;
 pub(crate) mod shared;
 
 macro_rules! with_hand_over {
-    ($($file:literal),+ $(; after $first:literal)?) => {
+    ($(first $first:literal,)? $($file:literal),+) => {
         $crate::backend::redis::commands::Script::new(concat!($(include_str!($file)),+))
     };
 }

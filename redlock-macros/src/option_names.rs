@@ -7,7 +7,7 @@ use crate::diagnostics::{Errors, closest};
 
 /// The option that `name` means; reports unknown and repeated options. `listed`, once, is what the
 /// options are.
-pub(super) fn known(
+pub(crate) fn known(
     name: &Ident,
     seen: &mut Vec<&str>,
     listed: &mut String,
@@ -37,14 +37,14 @@ pub(super) fn known(
 }
 
 /// Why `known` cannot stand beside another option.
-pub(super) fn excluded(known: &str, seen: &[&str]) -> Option<&'static str> {
+pub(crate) fn excluded(known: &str, seen: &[&str]) -> Option<&'static str> {
     let is_beside = |(one, other, _): &&(&str, &str, _)| {
         [*one, *other].contains(&known) && seen.contains(one) && seen.contains(other)
     };
     EXCLUSIVE.iter().find(is_beside).map(|(.., message)| *message)
 }
 
-pub(super) const KNOWN: [&str; 14] = [
+pub(crate) const KNOWN: [&str; 14] = [
     "key",
     "keys",
     "expire",
