@@ -200,7 +200,7 @@ pub(crate) enum Command {
     ///
     /// Asks each of them for reachability, version, role, eviction policy, persistence, clock and
     /// the rights of the user. The exit code is 0 if all is good, 1 if something is doubtful, and 2
-    /// if something is bad. It takes one lock, `redlock-doctor-<random>`, for some milliseconds.
+    /// if something is bad. It takes locks named `redlock-doctor-<random>` for some milliseconds.
     Doctor(DoctorArgs),
     /// Print a completion script
     Completions {

@@ -73,7 +73,8 @@ impl From<LockError> for Failure {
 }
 
 /// What the library advises to call in a program, and what there is on a command line instead.
-const OWN_WORDS: [(&str, &str); 8] = [
+const OWN_WORDS: [(&str, &str); 9] = [
+    ("`master_name` is what", "REDLOCK_SENTINEL is what"),
     ("leave it out: options are set on the builder", "leave it out"),
     (
         "`Tls` adds a private CA and a client certificate",

@@ -68,17 +68,22 @@ pub(crate) async fn records(
     prefix: &str,
     names: &[String],
 ) -> Result<BTreeMap<String, Record>, NodeError> {
-    let mut found = BTreeMap::new();
+    let (mut found, mut refusal) = (BTreeMap::new(), None);
     for names in names.chunks(STEP) {
-        found.extend(records_of_step(node, prefix, names).await?);
+        found.extend(records_of_step(node, prefix, names, &mut refusal).await?);
     }
-    Ok(found)
+    // A user who may read some keys only sees the locks of these.
+    match refusal {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
 }
 
 async fn records_of_step(
     node: &mut Node,
     prefix: &str,
     names: &[String],
+    refusal: &mut Option<NodeError>,
 ) -> Result<Vec<(String, Record)>, NodeError> {
     let mut pipe = redis::pipe();
     pipe.ignore_errors();
@@ -95,6 +100,10 @@ async fn records_of_step(
         let record = match record(node, replies) {
             // Something else has a name below the prefix.
             Err(error) if error.kind() == NodeErrorKind::WrongType => continue,
+            Err(error) if error.kind() == NodeErrorKind::NoPermission => {
+                *refusal = Some(error);
+                continue;
+            }
             record => record?,
         };
         if let Some(mut record) = record {

@@ -6,7 +6,7 @@ use crate::args::LsArgs;
 use crate::duration;
 use crate::failure::Failure;
 use crate::holder::{Holder, Owner};
-use crate::output::{Paint, plain, say, table};
+use crate::output::{Paint, json_line, plain, say, table};
 use crate::owner_value::{client, retained_by};
 use crate::servers::Servers;
 use crate::survey::Survey;
@@ -33,7 +33,7 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
                 "of_servers": holder.of,
                 "is_held": holder.is_held(),
             });
-            say(&format!("{line}\n"))?;
+            say(&json_line(&line))?;
         }
         return Ok(0);
     }

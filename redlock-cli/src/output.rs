@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
 
 /// A line about a problem, or some, on stderr. Text from Redis may be in it.
 #[allow(clippy::let_underscore_must_use, reason = "there is nowhere else to say it")]
@@ -25,7 +26,7 @@ pub(crate) fn is_stderr_ready(within: Duration) -> bool {
     let stderr = io::stderr();
     let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
     let within = Timespec::try_from(within).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-    // What cannot be asked is written to.
+    // If stderr cannot be asked, it counts as ready.
     poll(&mut asked, Some(&within)).is_err() || !asked[0].revents().is_empty()
 }
 
@@ -53,11 +54,43 @@ pub(crate) fn check_other_end(stream: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Letters that are blank.
+const BLANK: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
+
 /// Text from Redis, which may be anything, for a terminal: without characters that control it, or
 /// that nobody sees, as those that turn the direction of what follows.
 pub(crate) fn plain(text: &str) -> String {
-    let is_shown = |c: char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
-    if text.chars().all(is_shown) { text.to_owned() } else { text.escape_debug().to_string() }
+    let is_shown = |c: char| matches!(c, '"' | '\'' | '\\') || is_visible(c);
+    if text.chars().all(is_shown) {
+        return text.to_owned();
+    }
+    let mut shown = String::new();
+    for c in text.escape_debug() {
+        if BLANK.contains(&c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// One line of JSON, which a terminal may show: what `plain` escapes is escaped as well, as JSON
+/// does that, so that it is the same value.
+pub(crate) fn json_line(value: &Value) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        if c.is_ascii() || is_visible(c) {
+            line.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let escaped = format!("\\u{unit:04x}");
+                line.push_str(&escaped);
+            }
+        }
+    }
+    line.push('\n');
+    line
+}
+
+fn is_visible(c: char) -> bool {
+    c.escape_debug().len() == 1 && !BLANK.contains(&c)
 }
 
 /// Colours, where people look.
@@ -161,5 +194,20 @@ mod tests {
         assert_eq!(plain("stock-\u{e9}"), "stock-\u{e9}");
         assert_eq!(plain("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
         assert_eq!(plain("`it's` \"\\\""), "`it's` \"\\\"", "what a message has is no command");
+        assert_eq!(plain("stock-1\u{3164}"), "stock-1\\u{3164}", "it is not stock-1");
+    }
+
+    #[test]
+    fn json_is_the_same_value_without_commands_to_the_terminal() {
+        let text = "\u{9b}31m\u{202e}\u{2028}\u{e0001}\u{3164} \u{e9}\"\\\n";
+        let value = serde_json::json!({ "owner": text, text: [1] });
+        let line = json_line(&value);
+        assert!(line.ends_with("}\n") && line.contains('\u{e9}'), "{line}");
+        assert!(line.trim_end().chars().all(is_visible_or_quote), "{line}");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), value);
+    }
+
+    fn is_visible_or_quote(c: char) -> bool {
+        matches!(c, '"' | '\'' | '\\') || is_visible(c)
     }
 }

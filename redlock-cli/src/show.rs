@@ -8,7 +8,7 @@ use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind, Record};
 use crate::locks::{Details, Waiter};
 use crate::ls::{self, NO_END, time_left, time_left_unless_renewed};
-use crate::output::{Paint, complain, plain, say};
+use crate::output::{Paint, complain, json_line, plain, say};
 use crate::owner_value::{client, retained_by};
 use crate::servers::Servers;
 use crate::survey::{Survey, View, undecided};
@@ -27,7 +27,7 @@ pub(crate) async fn show(args: &ShowArgs, servers: &Servers) -> Result<u8, Failu
         servers.advise(&args.key);
     }
     if args.json {
-        say(&format!("{}\n", as_json(&args.key, &redis_key, holder.as_ref(), &views)))?;
+        say(&json_line(&as_json(&args.key, &redis_key, holder.as_ref(), &views)))?;
     } else {
         say(&as_text(&args.key, &redis_key, holder.as_ref(), &views))?;
     }

@@ -10,7 +10,7 @@ use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind};
 use crate::locks::Waiter;
 use crate::lookout::Lookout;
-use crate::output::{Paint, check_reader, complain, plain, say};
+use crate::output::{Paint, check_reader, complain, json_line, plain, say};
 use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
 use crate::survey::View;
@@ -196,7 +196,7 @@ fn tell(args: &WatchArgs, event: Event, owner: Option<&str>, look: &Look) -> Res
             "time": time, "key": args.key, "event": event.name(), "owner": owner,
             "kind": look.kind.map(Kind::name), "holders": look.holders(), "waiting": waiting,
         });
-        return Ok(say(&format!("{line}\n"))?);
+        return Ok(say(&json_line(&line))?);
     }
     let paint = Paint::for_stdout();
     let name = format!("{:<12}", event.name());

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::finding::{Finding, Grade, Report};
-use crate::output::{Paint, plain, say};
+use crate::output::{Paint, json_line, plain, say};
 
 #[derive(Debug)]
 pub(super) struct Sheet {
@@ -56,5 +56,5 @@ fn as_json(finding: &Finding) -> String {
         "server": is_about_one.then_some(place), "check": what, "grade": grade.name(),
         "text": text,
     });
-    format!("{line}\n")
+    json_line(&line)
 }

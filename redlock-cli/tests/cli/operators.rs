@@ -321,6 +321,23 @@ async fn a_server_without_tls_is_told_as_such() {
     }
 }
 
+/// One key of others below the prefix hides none of those.
+#[tokio::test]
+async fn a_user_of_some_keys_sees_their_locks() {
+    let user = "ops on >secret ~lock:a* &* +@all";
+    let server = Server::builder().acl(user).start().await;
+    for key in ["lock:a1", "lock:zzz"] {
+        server.raw().cmd(&["SET", key, "somebody", "PX", "60000"]).await;
+    }
+    let url = server.url_for("ops", "secret");
+    let list = async |pattern: &str| ended(tool(&url, &["ls", pattern]).spawn().unwrap()).await;
+    let seen = list("*").await;
+    assert!(seen.code == 0 && seen.stdout.contains("a1"), "{seen:?}");
+    assert!(!seen.stdout.contains("zzz"), "{seen:?}");
+    let refused = list("z*").await;
+    assert!(refused.code == 69 && refused.stderr.contains("NOPERM"), "{refused:?}");
+}
+
 /// The user of docs/security.md that may look, and nothing else.
 #[tokio::test]
 async fn a_viewer_sees_locks_and_takes_none_away() {
