@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 
 use crate::shielded_waker::WakerShield;
 
-/// What many may wait for. A waker that panics keeps the news from none of the others.
+/// What many may wait for. Where the waker of one of them panics, the others are woken all the
+/// same.
 #[derive(Debug, Default)]
 pub(crate) struct NotifyAll {
     notify: Notify,
@@ -24,7 +25,7 @@ impl NotifyAll {
     /// `wake_all` after this check is not missed. Cancel safe.
     pub(crate) async fn unless(&self, has_come: impl FnOnce() -> bool) {
         let mut told = pin!(self.notify.notified());
-        // Before the check.
+        // Before the check, so that a call of `wake_all` after it is not missed.
         told.as_mut().enable();
         if has_come() {
             return;

@@ -1,4 +1,5 @@
-//! When this process should leave a contended lock to other processes. Pure.
+//! When this process should leave a contended lock to other processes, where these make attempts
+//! and stand in no queue of a server (`by_attempts.rs`). Pure.
 //!
 //! A release in this process wakes its own next waiter at once, while the pollers of other
 //! processes make attempts from time to time: without this limit, one process would keep the lock
@@ -10,10 +11,10 @@ use crate::clock::Moment;
 
 /// How long this process may pass the lock on among its own waiters once other processes want it.
 const BUDGET: Duration = Duration::from_millis(10);
-/// How long other processes are assumed to want the lock after one of them was observed holding it.
+/// When a process was observed holding the lock, other processes count as wanting it for so long.
 const MEMORY: Duration = Duration::from_secs(1);
-/// The window left to other processes. They make about one attempt a millisecond while a lock
-/// moves.
+/// For how long this process makes no attempt, so that others have the lock. While a lock goes from
+/// one process to the next, each of them makes about one attempt a millisecond.
 pub(crate) const WINDOW: Duration = Duration::from_millis(2);
 
 /// What is known about one key.
@@ -21,7 +22,7 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(2);
 pub(crate) struct Fairness {
     /// When a holder outside of this process was last observed.
     remote_holder_at: Option<Moment>,
-    /// Since when the lock has been passed on in this process.
+    /// Since when this process has had the lock, and may pass it on.
     ours_since: Option<Moment>,
 }
 
@@ -37,7 +38,7 @@ impl Fairness {
         self.ours_since.get_or_insert(now);
     }
 
-    /// Does the next attempt wait for a [`WINDOW`]? If it does, a new budget begins.
+    /// Says whether the next attempt waits for a [`WINDOW`]. If it does, a new budget begins.
     pub(crate) fn gives_way(&mut self, now: Moment) -> bool {
         let is_wanted = self.remote_holder_at.is_some_and(|at| now.since(at) < MEMORY);
         let is_used_up = self.ours_since.is_some_and(|since| now.since(since) >= BUDGET);
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn with_others_about_it_gives_way_once_a_budget() {
+    fn while_others_want_it_a_process_gives_way_once_in_each_budget() {
         let mut fairness = Fairness::default();
         fairness.remote_holder(at(0));
         fairness.granted(at(1));

@@ -25,8 +25,8 @@ pub(crate) use with_hand_over;
 
 pub(crate) struct Script {
     text: &'static str,
-    /// Never a lock to wait for: when a process forks, a thread of the parent may be filling the
-    /// cell.
+    /// A cell that nobody waits for: when a process forks, a thread of the parent may be filling
+    /// it, and will not go on in the child.
     digest: OnceBox<String>,
     /// The script that is usually sent next for the same lock. A server that does not know this
     /// one gets both.
@@ -67,8 +67,8 @@ impl Invocation {
         Self::with(script, [keys.len(), args.len()], bytes, words)
     }
 
-    /// As [`new`](Self::new), for keys and arguments that are written where they are sent from: the
-    /// number of each, and about how many `bytes` they have.
+    /// As [`new`](Self::new). `write` adds the keys and the arguments, of which there are this
+    /// many, with about so many `bytes` in all.
     pub(crate) fn with(
         script: &'static Script,
         [keys, args]: [usize; 2],
@@ -119,7 +119,7 @@ fn is_unknown(error: &RedisError) -> bool {
 
 /// Words of a command before its first key: its name, the script, the number of keys.
 const WORDS_AHEAD: usize = 3;
-/// At least as many bytes as they have.
+/// At least as many bytes as these words have.
 const BYTES_AHEAD: usize = 64;
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ impl<S: Source> LocalConnection for RedisNode<S> {
             return None;
         }
         let here = Handle::try_current().ok()?;
-        // A clock that jumps while a reply is awaited cannot bound a command.
+        // The clock of a test that is paused jumps while a reply is awaited, and would end the
+        // command.
         if paused_runtime().is_some() {
             return None;
         }
