@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use ending::End;
 use failure::Failure;
-use output::{complain, write_stderr};
+use output::{complain, complain_if_read, write_stderr};
 use servers::Servers;
 
 fn main() -> ExitCode {
@@ -47,11 +47,14 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return tell(&error).into(),
     };
+    let is_run = matches!(cli.command, Command::Run(_));
     // One thread: the kernel ends the command with the thread that started it.
     let outcome = runtime::block_on(execute(cli)).map_err(Failure::from).flatten();
     let end = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
-            complain(&failure.message);
+            // `run` handles signals to the end.
+            let tell = if is_run { complain_if_read } else { complain };
+            tell(&failure.message);
         }
         End::Code(failure.code)
     });

@@ -8,11 +8,30 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
+/// For how long stderr may stand still before a message is given up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// A pipe that is ready takes so many bytes at once.
+const AT_ONCE: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
+
 /// A line about a problem, or some, on stderr. Text from Redis may be in it.
 #[allow(clippy::let_underscore_must_use, reason = "there is nowhere else to say it")]
 pub(crate) fn complain(message: &str) {
+    let _ = write_stderr(&complaint(message));
+}
+
+/// The same where this process handles signals, or its end is waited for: the message is given up
+/// if the reader of stderr stands still, as nothing but SIGKILL would end a write that blocks.
+pub(crate) fn complain_if_read(message: &str) {
+    for part in complaint(message).as_bytes().chunks(AT_ONCE) {
+        if !is_stderr_ready(PATIENCE) || io::stderr().write_all(part).is_err() {
+            return;
+        }
+    }
+}
+
+fn complaint(message: &str) -> String {
     let lines: Vec<String> = message.split('\n').map(plain).collect();
-    let _ = write_stderr(&format!("redlock: {}\n", lines.join("\n")));
+    format!("redlock: {}\n", lines.join("\n"))
 }
 
 /// Text on stderr with one write, so that it stays whole in a log that several processes share.

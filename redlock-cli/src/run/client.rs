@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::args::RunArgs;
 use crate::failure::{in_own_words, lacks_descriptors};
-use crate::output::complain;
+use crate::output::complain_if_read;
 use crate::servers::{Servers, Topology};
 
 /// Between two tries to connect.
@@ -39,7 +39,7 @@ pub(super) async fn client(
         };
         if wait == Wait::Forever && !replace(&mut is_told, true) {
             let error = in_own_words(&error.to_string());
-            complain(&format!("{error}; this waits for it without end"));
+            complain_if_read(&format!("{error}; this waits for it without end"));
         }
         sleep(if let Wait::AtMost(left) = rest { PAUSE.min(left) } else { PAUSE }).await;
     }

@@ -7,7 +7,7 @@ use crate::args::RunArgs;
 use crate::duration::show;
 use crate::failure::Failure;
 use crate::holder::{Holder, Kind};
-use crate::output::{complain, plain};
+use crate::output::{complain_if_read, plain};
 use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
 use crate::survey::Survey;
@@ -91,7 +91,9 @@ pub(super) async fn warn_of_deadlock(args: &RunArgs, servers: &Servers, key: &st
     if !may_have_both {
         let told = plain(holder.sole_owner().unwrap_or(&holder.shown()));
         let who = described(told, Some(&holder), Some(&outer), args.read);
-        complain(&format!("this waits without end for lock `{key}`, which is held by {who}"));
+        complain_if_read(&format!(
+            "this waits without end for lock `{key}`, which is held by {who}"
+        ));
     }
 }
 

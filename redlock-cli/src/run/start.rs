@@ -23,7 +23,7 @@ use crate::args::RunArgs;
 use crate::duration::show;
 use crate::ending::End;
 use crate::failure::{self, Failure, in_own_words};
-use crate::output::complain;
+use crate::output::complain_if_read;
 use crate::servers::Servers;
 use crate::signals::{Signals, is_ending};
 
@@ -74,7 +74,7 @@ pub(crate) async fn run(
             let (_, signal) = unless_given_up(guard.release(), false, &mut signals).await;
             let failure = Failure::new(failure::SYSTEM, format!("cannot start it: {error}"));
             let Some(signal) = signal else { return Err(failure) };
-            complain(&failure.message);
+            complain_if_read(&failure.message);
             return Ok(End::Signal(signal));
         }
     };
@@ -87,7 +87,7 @@ pub(crate) async fn run(
     let (is_in_doubt, signal) = unless_given_up(release(guard), was_asked, &mut signals).await;
     if is_in_doubt.is_none() {
         let within = show(FAREWELL);
-        complain(&format!(
+        complain_if_read(&format!(
             "lock `{key}` was not released within {within}, and a signal asks redlock to end; \
              the lock ends with its lease"
         ));
@@ -236,13 +236,13 @@ async fn release(guard: LockGuard) -> bool {
         Ok(_) => return false,
         // Whether another process had the lock since its last renewal, no server has told.
         Err(error) => {
-            complain(&in_own_words(&error.to_string()));
+            complain_if_read(&in_own_words(&error.to_string()));
             has_run_out = false;
             unknown
         }
     };
     if !has_run_out {
-        complain(&format!("{doubt}: another process may have worked at the same time"));
+        complain_if_read(&format!("{doubt}: another process may have worked at the same time"));
     }
     !has_run_out
 }

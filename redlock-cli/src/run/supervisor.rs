@@ -16,6 +16,7 @@ use super::terminal::Terminal;
 use super::watchdog::Watchdog;
 use crate::duration::show;
 use crate::ending::End;
+use crate::output::PATIENCE;
 use crate::signals::{Signals, is_ending};
 
 mod stopped;
@@ -28,8 +29,6 @@ const POLL_ALL: Duration = Duration::from_millis(50);
 const UNCLAIMED: Duration = Duration::from_secs(1);
 /// How long a process that was killed may still exist.
 const DYING: Duration = Duration::from_secs(1);
-/// For how long stderr may stand still at the end, before a message is given up.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A command that is about to begin under a lock.
 pub(super) struct Supervisor<'a> {

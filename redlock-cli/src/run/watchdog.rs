@@ -19,7 +19,7 @@ use super::process_table::{Process, row, rows};
 use super::refusal::OWNER;
 use super::{program, terminal};
 use crate::failure;
-use crate::output::{complain, is_stderr_ready, say};
+use crate::output::{complain, complain_if_read, is_stderr_ready, say};
 use crate::runtime;
 use crate::signals::Signals;
 
@@ -154,7 +154,7 @@ pub(super) fn watch() -> u8 {
     match runtime::block_on(obey()).flatten() {
         Ok(()) => 0,
         Err(error) => {
-            complain(&format!("the watchdog failed: {error}"));
+            complain_if_read(&format!("the watchdog failed: {error}"));
             failure::SYSTEM
         }
     }
@@ -282,10 +282,10 @@ impl Charge {
         if self.stage != Stage::Ended {
             kill_all(find).await;
         }
-        // It comes last, as the reader of stderr may stand still.
+        // It comes last, as the reader of stderr may stand still for a while.
         if is_killed && is_at_work {
             let rest = if self.stage == Stage::Ended { "what is left of " } else { "" };
-            complain(&format!("{why}; {rest}the command was killed"));
+            complain_if_read(&format!("{why}; {rest}the command was killed"));
         }
     }
 }

@@ -17,6 +17,7 @@ mod run_loss;
 #[cfg(target_os = "linux")]
 mod run_orphans;
 mod run_signals;
+mod run_stderr;
 #[cfg(target_os = "linux")]
 mod run_terminal;
 mod sentinel_changes;
