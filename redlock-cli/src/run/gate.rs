@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 
 use crate::failure;
-use crate::output::complain;
+use crate::output::complain_if_read;
 
 /// The argument that stands before those of this role: the process id of redlock, and the command.
 pub(super) const ROLE: &str = "internal-gate";
@@ -31,7 +31,7 @@ pub(super) fn pass(args: &[OsString]) -> u8 {
         ErrorKind::NotFound => failure::NOT_FOUND,
         _ => failure::CANNOT_RUN,
     };
-    complain(&format!("cannot run `{}`: {error}", program.to_string_lossy()));
+    complain_if_read(&format!("cannot run `{}`: {error}", program.to_string_lossy()));
     code
 }
 

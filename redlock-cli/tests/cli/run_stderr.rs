@@ -39,3 +39,13 @@ async fn a_loss_that_the_release_finds_is_told_by_the_code_alone() {
     marks.make("go");
     assert_eq!(ended(child).await.code, 76);
 }
+
+/// The process that should have become the command would hold the lock.
+#[tokio::test]
+async fn a_command_that_is_not_there_holds_no_lock() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let (_reader, child) = start_unread(server, &marks, &["-k", &key, "./missing"]);
+    assert_eq!(ended(child).await.code, 127);
+    assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
+}
