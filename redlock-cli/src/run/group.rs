@@ -3,17 +3,24 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group,
     test_kill_process_group, wait, waitid, waitpid,
 };
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
+use super::gate;
 use super::process_table::{Row, rows};
-use super::{gate, program};
+use super::program::{self, Unready};
 use crate::ending::End;
 use crate::failure;
+
+/// How often it is asked whether the process stands at its gate, where no signal tells.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A process group of its own; its leader is the command.
 #[derive(Debug)]
@@ -64,19 +71,32 @@ pub(super) enum Change {
 }
 
 impl Group {
-    /// Starts the process that will become the command, and returns when it stands at its gate.
-    pub(super) fn at_gate(words: &[OsString], envs: &[(&str, String)]) -> io::Result<Self> {
+    /// Starts the process that will become the command, and returns when it stands at its gate. One
+    /// that is not waited for to the end is killed.
+    pub(super) async fn at_gate(words: &[OsString], envs: &[(&str, String)]) -> io::Result<Self> {
         adopt_orphans();
         let mut command = program::in_role(gate::ROLE)?;
         command.arg(getpid().as_raw_nonzero().to_string()).args(words);
         command.envs(envs.iter().map(|(name, value)| (name, value)));
+        let mut news = signal(SignalKind::child())?;
         let child = command.process_group(0).spawn()?;
         let mut group = Self { id: Pid::from_child(&child), exit: None, is_gone: false };
-        let wait = || waitpid(Some(group.id), WaitOptions::UNTRACED);
-        let status = rustix::io::retry_on_intr(wait)?;
-        match status.and_then(|(_, status)| group.note(status)) {
-            Some(Change::Stopped(_)) => Ok(group),
-            other => Err(io::Error::other(format!("the command was not started: {other:?}"))),
+        let unready = Unready::new(child);
+        let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+        let change = loop {
+            let status = rustix::io::retry_on_intr(|| waitpid(Some(group.id), options))?;
+            if let Some(change) = status.and_then(|(_, status)| group.note(status)) {
+                break change;
+            }
+            // The signal may be blocked.
+            let _ = timeout(LOOK, news.recv()).await;
+        };
+        unready.leave();
+        match change {
+            Change::Stopped(_) => Ok(group),
+            Change::Exited(exit) => {
+                Err(io::Error::other(format!("the command was not started: {exit:?}")))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Further processes of this program.
 
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::{fs, io};
 
 /// The program of this process, also if its file was replaced or removed by an update meanwhile.
@@ -19,4 +19,30 @@ pub(super) fn in_role(role: &str) -> io::Result<Command> {
     let mut command = Command::new(program);
     command.arg0("redlock").arg(role);
     Ok(command)
+}
+
+/// A process that was started, and is killed unless it gets ready.
+#[derive(Debug)]
+pub(super) struct Unready {
+    child: Option<Child>,
+}
+
+impl Unready {
+    pub(super) fn new(child: Child) -> Self {
+        Self { child: Some(child) }
+    }
+
+    /// It is ready, or over: it is not killed.
+    pub(super) fn leave(mut self) {
+        self.child = None;
+    }
+}
+
+impl Drop for Unready {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It is not waited for: it may wait for a disk, and this process ends soon.
+            let _ = child.kill();
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Takes the lock, runs the command, releases the lock.
 
 use std::ffi::OsString;
+use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 /// For how long a redlock that was told to end waits until it has left the queue of the server, or
 /// until its lock is released.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the start of the further processes may take: the lock is held, and nothing runs.
+const START: Duration = Duration::from_secs(30);
 
 /// Runs a command under a lock. Returns how this process has to end. What is wrong with the command
 /// is reported first, then what is wrong with the servers.
@@ -69,11 +72,12 @@ pub(crate) async fn run(
     let outcome = under(&guard, &words, args, grace, &mut signals).await;
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => {
+        Err(Unstarted { error, asked }) => {
             // The lock is free before the error is reported, unless it has a `min_hold`.
-            let (_, signal) = unless_given_up(guard.release(), false, &mut signals).await;
+            let release = guard.release();
+            let (_, signal) = unless_given_up(release, asked.is_some(), &mut signals).await;
             let failure = Failure::new(failure::SYSTEM, format!("cannot start it: {error}"));
-            let Some(signal) = signal else { return Err(failure) };
+            let Some(signal) = asked.or(signal) else { return Err(failure) };
             complain_if_read(&failure.message);
             return Ok(End::Signal(signal));
         }
@@ -177,21 +181,37 @@ async fn unless_given_up<T>(
     (timeout(left, release).await.ok(), Some(signal))
 }
 
+/// Why a command was not started, or could not be looked after.
+struct Unstarted {
+    error: io::Error,
+    /// This signal has asked redlock to end.
+    asked: Option<Signal>,
+}
+
+impl From<io::Error> for Unstarted {
+    fn from(error: io::Error) -> Self {
+        Self { error, asked: None }
+    }
+}
+
 async fn under(
     guard: &LockGuard,
     words: &[OsString],
     args: &RunArgs,
     grace: Duration,
     signals: &mut Signals,
-) -> std::io::Result<Outcome> {
-    let watchdog = Watchdog::start(guard.owner())?;
-    let envs = [
-        (KEY, guard.key().to_owned()),
-        (OWNER, guard.owner().to_owned()),
-        ("REDLOCK_FENCING_TOKEN", guard.fencing_token().to_string()),
-    ];
-    let descendants = Descendants::from_now(getpid());
-    let group = Group::at_gate(words, &envs)?;
+) -> Result<Outcome, Unstarted> {
+    // Those that the command gets are left where they are.
+    let mut ending = Signals::that_end()?;
+    let (watchdog, descendants, group) = tokio::select! {
+        started = timeout(START, processes(guard, words)) => started.unwrap_or_else(|_| {
+            Err(io::Error::other(format!("the start was not over within {}", show(START))))
+        })?,
+        signal = given_up(&mut ending) => {
+            let error = io::Error::other("a signal asks redlock to end");
+            return Err(Unstarted { error, asked: Some(signal) });
+        }
+    };
     // The watchdog is told of this end first: not of one that the lease had before the start of two
     // processes, which takes longer than a lock that was handed over lasts on a busy machine.
     let until = Moment::now().plus(guard.remaining());
@@ -208,7 +228,23 @@ async fn under(
         terminal: Terminal::open(),
         phase: Phase::default(),
     };
-    supervisor.supervise().await
+    Ok(supervisor.supervise().await?)
+}
+
+/// Starts the watchdog, and the process that will become the command; returns when they are ready.
+async fn processes(
+    guard: &LockGuard,
+    words: &[OsString],
+) -> io::Result<(Watchdog, Descendants, Group)> {
+    let watchdog = Watchdog::start(guard.owner()).await?;
+    let envs = [
+        (KEY, guard.key().to_owned()),
+        (OWNER, guard.owner().to_owned()),
+        ("REDLOCK_FENCING_TOKEN", guard.fencing_token().to_string()),
+    ];
+    let descendants = Descendants::from_now(getpid());
+    let group = Group::at_gate(words, &envs).await?;
+    Ok((watchdog, descendants, group))
 }
 
 /// Returns whether another process may have had the lock while the command ran, by what this finds.

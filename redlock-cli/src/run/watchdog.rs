@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
 use super::descendants::{Descendants, send_all, with_variable};
 use super::moment::Moment;
 use super::process_table::{Process, row, rows};
+use super::program::{self, Unready};
 use super::refusal::OWNER;
-use super::{program, terminal};
+use super::terminal;
 use crate::failure;
 use crate::output::{complain, complain_if_read, is_stderr_ready, say};
 use crate::runtime;
@@ -50,8 +51,8 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     /// Starts it, and returns when it is ready. The command will have the owner of the lock among
-    /// its variables.
-    pub(super) fn start(owner: &str) -> io::Result<Self> {
+    /// its variables. A watchdog that is not waited for to the end is killed.
+    pub(super) async fn start(owner: &str) -> io::Result<Self> {
         let mut command = program::in_role(ROLE)?;
         command.env(OWNER, owner);
         // A group of its own: Ctrl-C and Ctrl-Z are not for it.
@@ -60,14 +61,16 @@ impl Watchdog {
         let (Some(pipe), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("the watchdog has no pipes"));
         };
-        let (mut said, mut line) = (Reader::new(stdout), String::new());
-        said.read_line(&mut line)?;
-        if line != READY {
-            return Err(io::Error::other("the watchdog did not start"));
-        }
+        let unready = Unready::new(child);
         // A watchdog that is stopped must not hold redlock up.
         fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
-        fcntl_setfl(said.get_ref(), OFlags::NONBLOCK)?;
+        let (mut said, mut word) = (Receiver::from_owned_fd(stdout.into())?, [0; READY.len()]);
+        let is_ready = said.read_exact(&mut word).await.is_ok() && word == *READY.as_bytes();
+        if !is_ready {
+            return Err(io::Error::other("the watchdog did not start"));
+        }
+        unready.leave();
+        let said = Reader::new(said.into_nonblocking_fd()?.into());
         Ok(Self { pipe, said, is_gone: false })
     }
 

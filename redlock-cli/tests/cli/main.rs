@@ -17,6 +17,8 @@ mod run_loss;
 #[cfg(target_os = "linux")]
 mod run_orphans;
 mod run_signals;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod run_start;
 mod run_stderr;
 #[cfg(target_os = "linux")]
 mod run_terminal;
