@@ -104,6 +104,14 @@ impl Group {
         self.id
     }
 
+    /// Has the process not become the command yet? Only Linux tells.
+    pub(super) fn is_at_gate(&self) -> bool {
+        let line = std::fs::read(format!("/proc/{}/cmdline", self.id)).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        let redlock = getpid().to_string();
+        words.next() == Some(gate::ROLE.as_bytes()) && words.next() == Some(redlock.as_bytes())
+    }
+
     /// How the command ended, if it is over.
     pub(super) fn exit(&self) -> Option<Exit> {
         self.exit
