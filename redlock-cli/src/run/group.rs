@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group,
-    test_kill_process_group, wait, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getpid, kill_process,
+    kill_process_group, test_kill_process_group, wait, waitid, waitpid,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
@@ -126,14 +126,23 @@ impl Group {
         self.exit.is_some() || ended().is_some_and(|status| status.terminating_signal() != killed)
     }
 
-    /// Sends a signal to all processes of the group. It is not an error if there are none.
+    /// Sends a signal to all processes of the group, and to the command where it has gone into
+    /// another group. It is not an error if there are none.
     pub(super) fn signal(&mut self, signal: Signal) -> io::Result<()> {
         if self.is_gone {
             return Ok(());
         }
         let sent = kill_process_group(self.id, signal);
         self.is_gone = self.is_none(sent);
-        if self.is_gone { Ok(()) } else { Ok(sent?) }
+        if self.is_gone {
+            return Ok(());
+        }
+        // Until it is reaped, no other process has its id.
+        if self.exit.is_none() && getpgid(Some(self.id)).is_ok_and(|group| group != self.id) {
+            let sent = if sent == Err(Errno::SRCH) { Ok(()) } else { sent };
+            return Ok(sent.and(kill_process(self.id, signal))?);
+        }
+        Ok(sent?)
     }
 
     /// Has the command ended, and left no process of its group behind? A process that has ended
@@ -201,6 +210,7 @@ fn adopt_orphans() {}
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
     use super::*;
@@ -227,6 +237,23 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         assert!(is_alive && is_gone);
+    }
+
+    /// No process is left in the group that it was started in.
+    #[test]
+    fn a_command_that_has_left_its_group_gets_signals() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut group = Group { id: Pid::from_child(&child), exit: None, is_gone: false };
+        let sent = [Signal::STOP, Signal::TERM, Signal::CONT].map(|one| group.signal(one).is_ok());
+        let is_empty = group.is_empty();
+        // Otherwise a signal that did not arrive would be waited for.
+        let is_told = sent == [true; 3];
+        if !is_told {
+            child.kill().unwrap();
+        }
+        let ended = child.wait().unwrap();
+        assert!(is_told && !is_empty, "{sent:?}");
+        assert_eq!(ended.signal(), Some(Signal::TERM.as_raw()));
     }
 
     #[test]

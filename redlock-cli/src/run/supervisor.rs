@@ -367,10 +367,11 @@ impl Supervisor<'_> {
 
     fn check_sent(&mut self, what: &str, signal: Signal, sent: io::Result<()>) {
         if let Err(error) = sent {
-            self.phase.messages.tell(format!(
-                "{what} cannot be sent signal {}: {error}; does it run as another user?",
-                signal.as_raw()
-            ));
+            let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
+            let advice = if is_refused { "; does it run as another user?" } else { "" };
+            self.phase
+                .messages
+                .tell(format!("{what} cannot be sent signal {}: {error}{advice}", signal.as_raw()));
         }
     }
 }
