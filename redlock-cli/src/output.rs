@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde_json::Value;
 
 /// For how long stderr may stand still before a message is given up.
@@ -42,11 +43,19 @@ pub(crate) fn write_stderr(text: &str) -> io::Result<()> {
 /// Would stderr take a message? The reader of a pipe may stand still, or a terminal be stopped
 /// (Ctrl-S). Waits for that `within` this time.
 pub(crate) fn is_stderr_ready(within: Duration) -> bool {
-    let stderr = io::stderr();
-    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
-    let within = Timespec::try_from(within).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-    // If stderr cannot be asked, it counts as ready.
-    poll(&mut asked, Some(&within)).is_err() || !asked[0].revents().is_empty()
+    let (stderr, begun) = (io::stderr(), Instant::now());
+    loop {
+        let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
+        let left = Timespec::try_from(within.saturating_sub(begun.elapsed()));
+        let left = left.unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        match poll(&mut asked, Some(&left)) {
+            // A signal says nothing about stderr.
+            Err(Errno::INTR) => {}
+            Ok(_) => return !asked[0].revents().is_empty(),
+            // If stderr cannot be asked, it counts as ready.
+            Err(_) => return true,
+        }
+    }
 }
 
 /// Text on stdout, at once.
@@ -95,7 +104,8 @@ pub(crate) fn plain(text: &str) -> String {
 pub(crate) fn json_line(value: &Value) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
-        if c.is_ascii() || is_visible(c) {
+        // JSON has escaped what ASCII has below the space.
+        if is_visible(c) || c.is_ascii() && !c.is_ascii_control() {
             line.push(c);
         } else {
             for unit in c.encode_utf16(&mut [0; 2]) {
@@ -218,7 +228,7 @@ mod tests {
 
     #[test]
     fn json_is_the_same_value_without_commands_to_the_terminal() {
-        let text = "\u{9b}31m\u{202e}\u{2028}\u{e0001}\u{3164} \u{e9}\"\\\n";
+        let text = "\x7f\u{9b}31m\u{202e}\u{2028}\u{e0001}\u{3164} \u{e9}\"\\\n";
         let value = serde_json::json!({ "owner": text, text: [1] });
         let line = json_line(&value);
         assert!(line.ends_with("}\n") && line.contains('\u{e9}'), "{line}");

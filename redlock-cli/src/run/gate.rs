@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use nix::sys::signal::{SigSet, Signal as Masked};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 
 use crate::failure;
@@ -27,6 +28,9 @@ pub(super) fn pass(args: &[OsString]) -> u8 {
         return failure::LOST;
     }
     let error = Command::new(program).args(words).exec();
+    // `exec` has given SIGPIPE its default back. It would end this process before its exit code
+    // says why, where the reader of stderr has gone.
+    let _ = SigSet::from(Masked::SIGPIPE).thread_block();
     let code = match error.kind() {
         ErrorKind::NotFound => failure::NOT_FOUND,
         _ => failure::CANNOT_RUN,

@@ -34,7 +34,8 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 /// For how long a redlock that was told to end waits until it has left the queue of the server, or
 /// until its lock is released.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long the start of the further processes may take: the lock is held, and nothing runs.
+/// How long the start of the further processes may take: the lock is held, and nothing runs. A
+/// start that stands still before the new program is in place cannot be waited for with a bound.
 const START: Duration = Duration::from_secs(30);
 
 /// Runs a command under a lock. Returns how this process has to end. What is wrong with the command
@@ -48,7 +49,8 @@ pub(crate) async fn run(
     let grace = checked_grace(args.expire, args.grace)?;
     let servers = servers()?;
     servers.advise(&key);
-    let mut signals = Signals::listen()?;
+    // Those that end redlock are heard twice: the command gets one that comes after its start.
+    let (mut signals, ending) = (Signals::listen()?, Signals::that_end()?);
     let (redlock, wait) = tokio::select! {
         built = client(args, &servers) => built?,
         signal = given_up(&mut signals) => return Ok(End::Signal(signal)),
@@ -69,7 +71,7 @@ pub(crate) async fn run(
             return Err(failure);
         }
     };
-    let outcome = under(&guard, &words, args, grace, &mut signals).await;
+    let outcome = under(&guard, &words, (args, grace), &mut signals, ending).await;
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(Unstarted { error, asked }) => {
@@ -197,20 +199,19 @@ impl From<io::Error> for Unstarted {
 async fn under(
     guard: &LockGuard,
     words: &[OsString],
-    args: &RunArgs,
-    grace: Duration,
+    (args, grace): (&RunArgs, Duration),
     signals: &mut Signals,
+    mut ending: Signals,
 ) -> Result<Outcome, Unstarted> {
-    // Those that the command gets are left where they are.
-    let mut ending = Signals::that_end()?;
     let (watchdog, descendants, group) = tokio::select! {
-        started = timeout(START, processes(guard, words)) => started.unwrap_or_else(|_| {
-            Err(io::Error::other(format!("the start was not over within {}", show(START))))
-        })?,
+        biased;
         signal = given_up(&mut ending) => {
             let error = io::Error::other("a signal asks redlock to end");
             return Err(Unstarted { error, asked: Some(signal) });
         }
+        started = timeout(START, processes(guard, words)) => started.unwrap_or_else(|_| {
+            Err(io::Error::other(format!("the start was not over within {}", show(START))))
+        })?,
     };
     // The watchdog is told of this end first: not of one that the lease had before the start of two
     // processes, which takes longer than a lock that was handed over lasts on a busy machine.

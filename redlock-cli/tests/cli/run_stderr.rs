@@ -1,11 +1,13 @@
 //! `redlock run` whose stderr takes nothing, as its reader stands still.
 
+use std::cell::RefCell;
 use std::io::PipeReader;
 
-use fault_kit::{Server, unique_prefix};
+use fault_kit::{Server, eventually, unique_prefix};
+use rustix::process::Signal;
 use tokio::process::Child;
 
-use crate::support::{Marks, SOON, ended, full_pipe, run, tool};
+use crate::support::{Marks, SOON, ended, full_pipe, run, send, tool};
 
 /// The reader has to live as long as the test.
 fn start_unread(server: &Server, marks: &Marks, args: &[&str]) -> (PipeReader, Child) {
@@ -23,6 +25,25 @@ async fn a_lock_that_is_held_is_told_by_the_code_alone() {
     assert!(server.raw().set_foreign_lock(&format!("lock:{key}"), "web-3:x", SOON * 10).await);
     let (_reader, child) = start_unread(server, &marks, &["-n", "-k", &key, "true"]);
     assert_eq!(ended(child).await.code, 75);
+}
+
+/// A signal interrupts the question whether stderr has room.
+#[tokio::test]
+async fn signals_make_no_room_on_stderr() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    assert!(server.raw().set_foreign_lock(&format!("lock:{key}"), "web-3:x", SOON * 10).await);
+    let (_reader, child) = start_unread(server, &marks, &["-n", "-k", &key, "true"]);
+    let child = RefCell::new(child);
+    // This signal is without effect on a process that does not handle it yet.
+    let ended = eventually(SOON, || async {
+        let ended = child.borrow_mut().try_wait().unwrap();
+        if ended.is_none() {
+            send(&child.borrow(), Signal::CONT);
+        }
+        ended
+    });
+    assert_eq!(ended.await.code(), Some(75));
 }
 
 #[tokio::test]
@@ -47,5 +68,8 @@ async fn a_command_that_is_not_there_holds_no_lock() {
     let (marks, key) = (Marks::new(), unique_prefix());
     let (_reader, child) = start_unread(server, &marks, &["-k", &key, "./missing"]);
     assert_eq!(ended(child).await.code, 127);
+    let (reader, child) = start_unread(server, &marks, &["-k", &key, "./missing"]);
+    drop(reader);
+    assert_eq!(ended(child).await.code, 127, "its reader has gone");
     assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
 }

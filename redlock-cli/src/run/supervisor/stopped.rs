@@ -15,11 +15,11 @@ impl Supervisor<'_> {
     /// The command was stopped. By Ctrl-Z: this job is stopped as well, so that its shell goes on;
     /// the lease ends meanwhile if that takes long.
     pub(super) fn stopped(&mut self, signal: i32) {
+        let is = |one: Signal| one.as_raw() == signal;
         // A stop from outside came first, and was taken for that of the process itself.
-        if self.group.is_at_gate() {
+        if is(Signal::STOP) && !self.phase.is_lost && self.group.is_at_gate() {
             return self.signal(Signal::CONT);
         }
-        let is = |one: Signal| one.as_raw() == signal;
         let wants_terminal = is(Signal::TTIN) || is(Signal::TTOU);
         if wants_terminal && self.terminal.is_ours() {
             self.terminal.give(self.group.id());
