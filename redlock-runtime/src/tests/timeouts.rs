@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, SECOND, fake};
+use super::fake::{Fate, MINUTE, SECOND, fake};
 use super::fifo_queue::{EXPIRE, MOMENT, granted, holds, waits, waits_for};
 use super::server::Server;
 use crate::client::Redlock;
@@ -49,6 +49,23 @@ async fn the_place_in_the_queue_of_the_server_and_of_the_process() {
         assert_eq!(position, Some(place), "{error}");
         assert!(left > EXPIRE / 3 && left < EXPIRE, "{left:?}");
         assert!(error.to_string().contains(&format!("; place {place} of the queue; wait")));
+    }
+}
+
+/// The process knows who has the lock, whether the server answers its question or not.
+#[tokio::test(start_paused = true)]
+async fn a_holder_of_the_same_process_is_named_without_an_answer() {
+    let (redlock, fake) = fake();
+    for keys in [&["k"][..], &["j", "k"]] {
+        let held = redlock.lock_all(keys).acquire().await.unwrap();
+        let owner = fake.store.owner("k");
+        fake.always(Some(Fate::Slow(MINUTE)));
+        let wait = Duration::from_millis(20);
+        let error = redlock.lock("k").wait(wait).acquire().await.unwrap_err();
+        fake.always(None);
+        let LockError::Timeout { holder, .. } = &error else { panic!("{error}") };
+        assert!(owner.is_some() && *holder == owner, "{error}");
+        held.release().await.unwrap();
     }
 }
 

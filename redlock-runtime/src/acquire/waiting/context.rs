@@ -130,8 +130,8 @@ impl PollerContext {
         before: Option<u32>,
         silence: Option<Duration>,
     ) -> LockError {
-        let observed = &self.observed;
-        let is_told = observed.fault.is_some() || self.local_queue().state().is_held_here();
+        let (observed, holder_here) = (&self.observed, self.holder_here());
+        let is_told = observed.fault.is_some() || holder_here.is_some();
         let is_unasked = !is_told && self.asked_at < waiter.terms.started;
         if let Some((answer, at)) = waiter.refused.as_ref().filter(|_| is_unasked) {
             let mut observed = Observed::default();
@@ -144,8 +144,22 @@ impl PollerContext {
                 self.unanswered(silence)
             }
             Some(silence) if is_ours => self.unanswered(silence),
-            _ => self.refusal(observed, waiter, before),
+            _ => {
+                let mut error = self.refusal(observed, waiter, before);
+                if let LockError::Timeout { holder: holder @ None, .. } = &mut error {
+                    *holder = holder_here;
+                }
+                error
+            }
         }
+    }
+
+    /// The owner that has the lock in this process, as far as the process knows.
+    fn holder_here(&self) -> Option<String> {
+        let (queue, state) = (self.local_queue(), self.local_queue().state());
+        let hold = state.holder.as_ref().filter(|hold| !hold.is_over())?;
+        let claim = hold.claims().find(|claim| claim.key == *queue.key())?;
+        Some(claim.owner.as_str().to_owned())
     }
 
     /// The error of a waiter for whom nothing was answered: nobody knows whether the lock is taken.
