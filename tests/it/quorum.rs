@@ -109,7 +109,7 @@ async fn a_node_that_was_out_of_reach_for_longer_than_the_lease_counts_later() {
     let urls = [masters[0].url(), masters[1].url(), away.url()];
     let redlock = Redlock::builder().urls(urls).prefix(unique_prefix()).build().await.unwrap();
     away.black_hole();
-    let guard = redlock.lock("k").expire(secs(1)).acquire().await.unwrap();
+    let guard = redlock.lock("k").expire(secs(2)).acquire().await.unwrap();
     renewed(&guard, 4).await;
     away.pass();
     renewed(&guard, 2).await;

@@ -278,7 +278,7 @@ async fn an_old_connection_to_a_server_that_another_one_replaced_gives_no_vote()
     let proxy = Proxy::start(&masters[0]);
     let (urls, prefix) = ([proxy.url(), masters[1].url(), masters[2].url()], unique_prefix());
     let redlock = Redlock::builder().urls(urls).prefix(&prefix).build().await.unwrap();
-    let held = redlock.lock("held").expire(secs(1)).acquire().await.unwrap();
+    let held = redlock.lock("held").expire(secs(3)).acquire().await.unwrap();
     eventually(secs(30), || async { held.renewals() > 0 }).await;
     // Both others have to vote from now on.
     masters[2].kill9();

@@ -95,8 +95,8 @@ pub async fn the_loss_of_one_key_stops_the_body_and_frees_the_others(place: &Pla
         place.steal("acct-2", secs(60)).await;
         std::future::pending::<()>().await;
     };
-    let run = client.lock_all(KEYS).expire(secs(2)).run(body);
-    let error = tokio::time::timeout(secs(10), run).await.expect("it is stopped").unwrap_err();
+    let run = client.lock_all(KEYS).expire(secs(6)).run(body);
+    let error = tokio::time::timeout(secs(30), run).await.expect("it is stopped").unwrap_err();
     let LockError::Lost { key, reason, .. } = &error else { panic!("{error}") };
     assert_eq!((&**key, *reason), ("acct-2", LostReason::Stolen));
     place.becomes_free("acct-1").await;
