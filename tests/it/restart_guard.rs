@@ -347,13 +347,13 @@ async fn who_has_heard_both_servers_of_an_address_does_not_take_one_for_the_heir
     let masters = Masters::start_with(3, |server| server.append_only("always")).await;
     let successor = Server::builder().append_only("always").start().await;
     let [early, late, held] = [(); 3].map(|()| Proxy::start(&masters[0]));
-    let away = Proxy::start(&masters[2]);
+    let [away, silent] = [(); 2].map(|()| Proxy::start(&masters[2]));
     let prefix = unique_prefix();
     let client = async |first: &Proxy, last: String| {
         on([first.url(), masters[1].url(), last], &prefix).build().await.unwrap()
     };
     let first = client(&early, masters[2].url()).await;
-    let second = client(&late, masters[2].url()).await;
+    let second = client(&late, silent.url()).await;
     let holder = client(&held, away.url()).await;
     let used = async |redlock: &Redlock, key: &str| {
         redlock.lock(key).expire(secs(60)).wait(secs(60)).run(async {}).await.unwrap();
@@ -373,7 +373,17 @@ async fn who_has_heard_both_servers_of_an_address_does_not_take_one_for_the_heir
     drop(first);
     away.drop_requests();
     let held_lock = holder.lock("k").expire(secs(60)).wait(secs(60)).acquire().await.unwrap();
+    // Without the third server, it is the first one that answers.
+    silent.drop_requests();
     used(&second, "late").await;
+    silent.pass();
+    silent.cut_all();
+    let back = format!("{prefix}back");
+    eventually(secs(60), || async {
+        let _held = second.lock("back").expire(secs(60)).wait(secs(60)).acquire().await.unwrap();
+        masters[2].raw().get(&back).await.is_some()
+    })
+    .await;
     masters[0].kill9();
     for proxy in [&late, &held] {
         proxy.lead_to(&successor);
