@@ -71,7 +71,8 @@ impl AtOnce<'_> {
         // Counted until the caller has looked for a shutdown. A task that sends the command for its
         // caller is counted by itself.
         let pending = is_polled.then(|| self.engine.pending.begin());
-        // Looked for after that: a shutdown that has not counted this call keeps it from sending.
+        // It looks for a shutdown after that: one that has not counted this call keeps it from
+        // sending.
         if let Err(ended) = self.check_shutdown() {
             return Ok(Err(ended));
         }

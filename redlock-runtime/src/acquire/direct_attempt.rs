@@ -126,7 +126,8 @@ impl DirectAttempt {
         // Counted until the caller has looked for a shutdown. A task that sends the command for its
         // caller is counted by itself.
         let pending = is_polled.then(|| engine.pending.begin());
-        // Looked for after that: a shutdown that has not counted this call keeps it from sending.
+        // It looks for a shutdown after that: one that has not counted this call keeps it from
+        // sending.
         engine.check_shutdown(terms.shutdowns_before, claim.key.name())?;
         // A task that sends the command for its caller may have begun later.
         let sent = if is_polled { self.begun } else { engine.clock().now() };
