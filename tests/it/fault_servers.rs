@@ -269,7 +269,7 @@ async fn a_server_that_is_loading_is_waited_for() {
     let (redlock, _) = client(&server.url()).await;
     // While it loads, it answers once for each 2 MB.
     let value = "x".repeat(1 << 16);
-    for n in 0..100 {
+    for n in 0..200 {
         server.raw().cmd(&["SET", &format!("data-{n}"), &value]).await;
     }
     let probe = eventually(NOISE, || async {
