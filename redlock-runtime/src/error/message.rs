@@ -64,7 +64,7 @@ impl LockError {
                 let is_kept = holder.as_deref().is_some_and(is_retained);
                 let holder = HeldBy(holder.as_deref(), *is_own, *remaining);
                 let (place, first) = (Place(*position), CameFirst(*is_kept_out));
-                let holding = WhileHolding(while_holding);
+                let holding = WhileHolding(while_holding, key);
                 write!(
                     f,
                     "lock `{key}` was not free within {} ({}){holder}{first}{place}{holding}; {}",

@@ -121,16 +121,27 @@ impl fmt::Display for Place {
 /// So many keys that a task held are named.
 const HELD_SHOWN: usize = 8;
 
-/// What a task held while it waited in vain.
-pub(super) struct WhileHolding<'a>(pub(super) &'a [String]);
+/// What a task held while it waited in vain for the second field. A hold of that key is one of
+/// another client: the call would have re-entered one of its own client.
+pub(super) struct WhileHolding<'a>(pub(super) &'a [String], pub(super) &'a str);
 
 impl fmt::Display for WhileHolding<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((last, others)) = self.0.split_first() else { return Ok(()) };
-        write!(f, "; this task holds `{last}`")?;
-        others.iter().take(HELD_SHOWN - 1).try_for_each(|key| write!(f, ", `{key}`"))?;
-        if let Some(more) = self.0.len().checked_sub(HELD_SHOWN).filter(|more| *more > 0) {
-            write!(f, " and {more} others")?;
+        let Self(held, wanted) = self;
+        let others = || held.iter().filter(|key| key != wanted);
+        if others().count() < held.len() {
+            f.write_str(
+                "; this task holds a lock of this key with another client: if both clients have \
+                 one server and one prefix, it waits for itself, so use one client for both",
+            )?;
+        }
+        for (i, key) in others().take(HELD_SHOWN).enumerate() {
+            write!(f, "{}`{key}`", if i == 0 { "; this task holds " } else { ", " })?;
+        }
+        match others().count() {
+            0 => return Ok(()),
+            1..=HELD_SHOWN => {}
+            count => write!(f, " and {} others", count - HELD_SHOWN)?,
         }
         f.write_str(" meanwhile: the holder may wait for that, so nest locks in one order")
     }

@@ -29,3 +29,15 @@ async fn the_error_of_a_nested_lock_names_what_its_task_holds() {
     assert!(while_holding(&alone).is_empty());
     assert!(!alone.to_string().contains("meanwhile"), "{alone}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_itself_by_another_client_is_told_so() {
+    let (redlock, fake) = fake();
+    let other = client(fake, 100);
+    let nested = Box::pin(redlock.lock("b").run(redlock.lock("a").wait(SECOND).acquire()));
+    let error = other.lock("a").run(nested).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(while_holding(&error), ["b", "a"]);
+    let text = error.to_string();
+    assert!(text.contains("; this task holds a lock of this key with another client: "), "{text}");
+    assert!(text.contains("; this task holds `b` meanwhile: "), "{text}");
+}
