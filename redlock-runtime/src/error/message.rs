@@ -15,11 +15,13 @@ impl fmt::Display for LockError {
             Self::NotInitialized => f.write_str(
                 "redlock is not initialized; call \
                  `redlock::init(\"redis://127.0.0.1:6379\").await?` once at startup, before the \
-                 first locked call",
+                 first locked call; a task that was spawned inside of a `Redlock::scope` needs a \
+                 scope of its own",
             ),
             Self::AlreadyInitialized => f.write_str(
                 "redlock is already initialized; use `redlock::global()`, or a client of its own \
-                 from `Redlock::builder()`",
+                 from `Redlock::builder()`; in a test, `Redlock::scope` makes such a client the \
+                 global one",
             ),
             Self::Config { message } => write!(f, "redlock configuration: {message}"),
             Self::InvalidKey { key, reason } => write!(f, "invalid lock key {key:?}: {reason}"),
