@@ -62,8 +62,8 @@ impl LostReason {
             }
             Self::Stolen => "another owner took the key over; fencing tokens tell the two apart",
             Self::Unreachable => {
-                "check the connection to redis (the event `lease uncertain` says what was wrong), \
-                 or choose a longer `expire`"
+                "check the connection to redis (the event `lease uncertain`, at DEBUG, says what \
+                 was wrong), or choose a longer `expire`"
             }
             Self::Released => "the holder released it",
             Self::OuterReleased => {
