@@ -291,7 +291,7 @@ impl LockRequest {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlock::LockError> {
     /// # let redlock = redlock::Redlock::builder().memory().build().await?;
-    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?; // `let _ = ..` would release at once
     /// println!("work that needs stock 42, with token {}", guard.fencing_token());
     /// guard.release().await?;
     /// # Ok(()) }
