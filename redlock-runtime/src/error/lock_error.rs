@@ -93,8 +93,9 @@ pub enum LockError {
         /// waits that cannot share the lock with them, such as a writer.
         is_kept_out: bool,
         /// The keys of the locks that the task of the call held meanwhile, the one taken last
-        /// first: inside of locked bodies. The holder may be waiting for one of them. Boxed, to
-        /// keep the error small.
+        /// first: inside of locked bodies. The holder may be waiting for one of them. With `key`
+        /// among them, the task itself has a lock of this key with another client, which is not
+        /// re-entered. Boxed, to keep the error small.
         while_holding: Box<Vec<String>>,
     },
 
