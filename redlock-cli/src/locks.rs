@@ -33,12 +33,20 @@ pub(crate) struct Waiter {
     pub(crate) is_told: bool,
 }
 
+/// The locks of a server that are held, as far as its user may see them.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) locks: BTreeMap<String, Record>,
+    /// So many keys are left out, which this user may not read. They need not be locks.
+    pub(crate) unread: usize,
+}
+
 /// The locks on a server that are held and whose name matches a pattern.
 pub(crate) async fn list(
     node: &mut Node,
     prefix: &str,
     pattern: &str,
-) -> Result<BTreeMap<String, Record>, NodeError> {
+) -> Result<Listing, NodeError> {
     node.check_mode().await?;
     let pattern = format!("{}{pattern}", literal(prefix));
     let mut names = BTreeSet::new();
@@ -67,24 +75,27 @@ pub(crate) async fn records(
     node: &mut Node,
     prefix: &str,
     names: &[String],
-) -> Result<BTreeMap<String, Record>, NodeError> {
-    let (mut found, mut refusal) = (BTreeMap::new(), None);
+) -> Result<Listing, NodeError> {
+    let (mut listing, mut refusal) = (Listing::default(), None);
     for names in names.chunks(STEP) {
-        found.extend(records_of_step(node, prefix, names, &mut refusal).await?);
+        if let Some(error) = add_step(node, prefix, names, &mut listing).await? {
+            refusal = Some(error);
+        }
     }
     // A user who may read some keys only sees the locks of these.
     match refusal {
-        Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
+        Some(error) if listing.locks.is_empty() => Err(error),
+        _ => Ok(listing),
     }
 }
 
-async fn records_of_step(
+/// Adds the locks of some names. Returns why a key is left out, if one is.
+async fn add_step(
     node: &mut Node,
     prefix: &str,
     names: &[String],
-    refusal: &mut Option<NodeError>,
-) -> Result<Vec<(String, Record)>, NodeError> {
+    listing: &mut Listing,
+) -> Result<Option<NodeError>, NodeError> {
     let mut pipe = redis::pipe();
     pipe.ignore_errors();
     for name in names {
@@ -94,24 +105,25 @@ async fn records_of_step(
         ask_more(&mut pipe, &keys).cmd("LLEN").arg(&keys.queue);
     }
     let replies: Vec<Value> = node.pipeline(&pipe).await?;
-    let mut found = Vec::new();
+    let mut refusal = None;
     for (name, replies) in names.iter().zip(replies.chunks(ASKED + 1)) {
         let [replies @ .., waiting] = replies else { continue };
         let record = match record(node, replies) {
             // Something else has a name below the prefix.
             Err(error) if error.kind() == NodeErrorKind::WrongType => continue,
             Err(error) if error.kind() == NodeErrorKind::NoPermission => {
-                *refusal = Some(error);
+                refusal = Some(error);
+                listing.unread += 1;
                 continue;
             }
             record => record?,
         };
         if let Some(mut record) = record {
             record.waiting = allowed(node.read(waiting))?;
-            found.push((name.clone(), record));
+            listing.locks.insert(name.clone(), record);
         }
     }
-    Ok(found)
+    Ok(refusal)
 }
 
 /// So many replies make a record.

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::failure::{self, Failure, told};
 use crate::holder::{Holder, Record};
-use crate::locks::{self, Details};
+use crate::locks::{self, Details, Listing};
 use crate::masters::Masters;
 use crate::node::Node;
 use crate::output::{complain, plain};
@@ -41,7 +41,7 @@ pub(crate) struct Voters {
     is_cluster: bool,
 }
 
-/// Locks by name, and what servers that do not answer said.
+/// Locks by name, and what is to be said on stderr: why some may be left out.
 pub(crate) type Listed = (BTreeMap<String, Holder>, Vec<String>);
 
 /// What one server says of one lock; an error as it is printed.
@@ -120,30 +120,33 @@ impl<'a> Survey<'a> {
         &mut self,
         pattern: &str,
     ) -> Result<BTreeMap<String, Holder>, Failure> {
-        let (locks, errors) = self.list_quietly(pattern).await?;
-        for error in &errors {
-            complain(error);
+        let (locks, notes) = self.list_quietly(pattern).await?;
+        for note in &notes {
+            complain(note);
         }
         Ok(locks)
     }
 
-    /// The same, with the errors of single servers.
+    /// The same, with what is to be said of single servers.
     pub(crate) async fn list_quietly(&mut self, pattern: &str) -> Result<Listed, Failure> {
         if let Some(masters) = &mut self.masters {
             masters.find(&mut self.nodes).await?;
             self.voters.servers = self.nodes.len();
         }
         let mut answers: Vec<BTreeMap<String, Record>> = Vec::new();
-        let mut errors = Vec::new();
+        let (mut errors, mut notes) = (Vec::new(), Vec::new());
         let prefix = self.prefix.clone();
         let list = async |node: &mut Node| locks::list(node, &prefix, pattern).await;
         let mut listed = self.ask(PATIENCE, list).await;
         self.list_old_again(&mut listed).await;
         let now = Instant::now();
         let held = |(name, record): (String, Record)| (name, record.at(now));
-        for answer in listed {
+        for (node, answer) in self.nodes.iter().zip(listed) {
             match answer {
-                Ok(found) => answers.push(found.into_iter().map(held).collect()),
+                Ok(found) => {
+                    notes.extend(unread(node.name(), found.unread));
+                    answers.push(found.locks.into_iter().map(held).collect());
+                }
                 Err(error) => errors.push(told(&error)),
             }
         }
@@ -159,14 +162,15 @@ impl<'a> Survey<'a> {
             let holder = Holder::among(records, of)?;
             Some((name.clone(), Holder { unanswered: errors.len(), ..holder }))
         };
-        Ok((names.into_iter().filter_map(holder).collect(), errors))
+        let locks = names.into_iter().filter_map(holder).collect();
+        Ok((locks, [errors, notes].concat()))
     }
 
     /// A lease that was short when its server answered may have been renewed while other servers
     /// were waited for, or many locks were read; or the lock is free: it is asked for once more.
-    async fn list_old_again(&mut self, listed: &mut [Result<BTreeMap<String, Record>, NodeError>]) {
+    async fn list_old_again(&mut self, listed: &mut [Result<Listing, NodeError>]) {
         let now = Instant::now();
-        let found = listed.iter().flatten().flatten();
+        let found = listed.iter().flatten().flat_map(|found| &found.locks);
         let old: BTreeSet<&String> =
             found.filter(|(_, record)| record.is_old(now)).map(|(name, _)| name).collect();
         if old.is_empty() {
@@ -177,8 +181,8 @@ impl<'a> Survey<'a> {
         let look = async |node: &mut Node| locks::records(node, &prefix, &names).await;
         for (found, again) in listed.iter_mut().zip(self.ask(PATIENCE_AGAIN, look).await) {
             if let (Ok(found), Ok(again)) = (found, again) {
-                found.retain(|name, _| names.binary_search(name).is_err());
-                found.extend(again);
+                found.locks.retain(|name, _| names.binary_search(name).is_err());
+                found.locks.extend(again.locks);
             }
         }
     }
@@ -272,6 +276,12 @@ impl Voters {
         }
         Err(Failure::unavailable(errors.join("\nredlock: ")))
     }
+}
+
+/// What is printed about keys that the user may not read on this server.
+fn unread(server: &str, keys: usize) -> Option<String> {
+    let told = format!("{server}: keys left out, as this user may not read them: {keys}");
+    (keys > 0).then_some(told)
 }
 
 /// What is printed about a lock of which nobody knows whether it is held.

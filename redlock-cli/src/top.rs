@@ -82,9 +82,9 @@ async fn show(
             }
         };
         match seen {
-            Ok((locks, errors)) => {
+            Ok((locks, notes)) => {
                 board.update(&locks, Instant::now());
-                board.error = errors.into_iter().next();
+                board.error = notes.into_iter().next();
             }
             Err(error) => board.error = Some(error.message),
         }

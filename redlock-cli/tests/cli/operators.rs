@@ -334,6 +334,8 @@ async fn a_user_of_some_keys_sees_their_locks() {
     let seen = list("*").await;
     assert!(seen.code == 0 && seen.stdout.contains("a1"), "{seen:?}");
     assert!(!seen.stdout.contains("zzz"), "{seen:?}");
+    let said = seen.stderr.contains("keys left out, as this user may not read them: 1");
+    assert!(said && list("a*").await.stderr.is_empty(), "{seen:?}");
     let refused = list("z*").await;
     assert!(refused.code == 69 && refused.stderr.contains("NOPERM"), "{refused:?}");
 }
