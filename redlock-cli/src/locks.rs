@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use redlock::__operator::{LockKeys, lock_keys};
-use redlock::deadpool_redis::redis::{self, Pipeline, Value};
+use redlock::deadpool_redis::redis::{self, Cmd, Pipeline, Value};
 use redlock::{NodeError, NodeErrorKind};
 
 use crate::holder::{Kind, Record};
 use crate::node::Node;
-use crate::owner_value::OwnerValue;
+use crate::owner_value::{LONGEST, OwnerValue};
 
 /// So many keys are looked at in one step: more would hold the server up.
 const STEP: usize = 500;
@@ -100,8 +100,7 @@ async fn add_step(
     pipe.ignore_errors();
     for name in names {
         let Ok(keys) = lock_keys(prefix, name) else { continue };
-        // Among the names may be values of any size that are not of locks.
-        pipe.cmd("GETRANGE").arg(&keys.lock).arg(0).arg(LONGEST_SHOWN);
+        pipe.add_command(value_of(&keys));
         ask_more(&mut pipe, &keys).cmd("LLEN").arg(&keys.queue);
     }
     let replies: Vec<Value> = node.pipeline(&pipe).await?;
@@ -129,8 +128,12 @@ async fn add_step(
 /// So many replies make a record.
 const ASKED: usize = 3;
 
-/// The last byte of a value that a list shows. Owner values are much shorter.
-const LONGEST_SHOWN: usize = 4095;
+/// Asks for what stands in a lock. The reply is empty where the key is gone.
+fn value_of(keys: &LockKeys) -> Cmd {
+    let mut command = redis::cmd("GETRANGE");
+    command.arg(&keys.lock).arg(0).arg(LONGEST - 1);
+    command
+}
 
 /// Asks for what makes a record, behind the value of the lock. The server may serve others between
 /// the commands: of a group, the last one may have gone when its members are looked at. `MULTI`
@@ -189,6 +192,23 @@ fn allowed<T: Default>(read: Result<T, NodeError>) -> Result<T, NodeError> {
     }
 }
 
+/// What one lock says. A key that is gone and taken again between two replies looks like one with
+/// an empty value, and a user may have `+get` alone: then the value is asked for by `GET`.
+async fn record_of(node: &mut Node, keys: &LockKeys) -> Result<Option<Record>, NodeError> {
+    let mut pipe = redis::pipe();
+    ask_more(pipe.ignore_errors().add_command(value_of(keys)), keys);
+    let replies = node.pipeline(&pipe).await?;
+    match record(node, &replies) {
+        Ok(Some(record)) if record.value.bytes().is_empty() => {}
+        Err(error) if error.kind() == NodeErrorKind::NoPermission => {}
+        record => return record,
+    }
+    let mut pipe = redis::pipe();
+    ask_more(pipe.ignore_errors().cmd("GET").arg(&keys.lock), keys);
+    let replies = node.pipeline(&pipe).await?;
+    record(node, &replies)
+}
+
 /// All about one lock.
 pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details, NodeError> {
     node.check_mode().await?;
@@ -196,10 +216,7 @@ pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details,
     let entries = node.query(redis::cmd("LRANGE").arg(&keys.queue).arg(0).arg(-1)).await;
     let entries: Vec<Vec<u8>> = allowed(entries)?;
     let mut queue: Vec<Waiter> = entries.iter().filter_map(|entry| waiter(entry)).collect();
-    let mut pipe = redis::pipe();
-    ask_more(pipe.ignore_errors().cmd("GET").arg(&keys.lock), keys);
-    let replies = node.pipeline(&pipe).await?;
-    let mut record = record(node, &replies)?;
+    let mut record = record_of(node, keys).await?;
     if let Some(record) = &mut record {
         let is_in =
             |owner: &OwnerValue| record.value == *owner || record.members.contains_key(owner);

@@ -5,6 +5,10 @@ use std::fmt;
 use redlock::__operator::hold_of;
 pub(crate) use redlock::__operator::{client_of as client, retained_by};
 
+/// So many bytes of a lock are read: a value that is not of a lock can be as large as the server
+/// allows. Owner values are much shorter.
+pub(crate) const LONGEST: usize = 4096;
+
 /// An owner, or the marker of a shared kind. Two values are the same if their bytes are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OwnerValue {
@@ -15,6 +19,11 @@ pub(crate) struct OwnerValue {
 impl OwnerValue {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Are there more bytes, which were not read?
+    pub(crate) fn may_be_cut(&self) -> bool {
+        self.bytes.len() >= LONGEST
     }
 
     /// What people read. Another owner may have the same text if this one is not UTF-8.

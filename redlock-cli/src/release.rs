@@ -15,7 +15,7 @@ use crate::holder::{Holder, Kind, Owner};
 use crate::ls::{time_left, time_left_unless_renewed};
 use crate::node::Node;
 use crate::output::{complain, plain, say, write_stderr};
-use crate::owner_value::{OwnerValue, retained_by};
+use crate::owner_value::{LONGEST, OwnerValue, retained_by};
 use crate::servers::Servers;
 use crate::survey::{Survey, View};
 
@@ -52,6 +52,13 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
                 holder.shown()
             ),
         ));
+    }
+    if holder.value.may_be_cut() {
+        complain(&format!(
+            "lock `{key}` was left alone: its value has {LONGEST} bytes or more, and was not \
+             written by redlock; delete its key"
+        ));
+        return Ok(LEFT_ALONE);
     }
     let owners = chosen(&holder, args.owner.as_deref());
     if owners.is_empty() {

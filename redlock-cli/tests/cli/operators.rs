@@ -340,6 +340,34 @@ async fn a_user_of_some_keys_sees_their_locks() {
     assert!(refused.code == 69 && refused.stderr.contains("NOPERM"), "{refused:?}");
 }
 
+/// Another program may have put anything there, as large as the server allows.
+#[tokio::test]
+async fn no_more_is_read_of_a_value_than_an_owner_may_have() {
+    let server = Server::start().await;
+    let raw = server.raw();
+    for (key, value) in [("lock:dump", &*"x".repeat(100_000)), ("lock:empty", "")] {
+        raw.cmd(&["SET", key, value]).await;
+    }
+    raw.cmd(&["RPUSH", "lock:list", "x"]).await;
+    let shown = run(&server, &["show", "dump", "--json"]).await;
+    let owner = json(&shown.stdout)["owner"].as_str().map(str::len);
+    assert_eq!((shown.code, owner), (0, Some(4096)));
+    let shown = run(&server, &["show", "empty", "--json"]).await;
+    assert_eq!((shown.code, &json(&shown.stdout)["owner"]), (0, &"".into()), "{shown:?}");
+    let shown = run(&server, &["show", "list"]).await;
+    assert!(shown.code == 69 && shown.stderr.contains("WRONGTYPE"), "{shown:?}");
+    let refused = run(&server, &["release", "--force", "-y", "dump"]).await;
+    assert!(refused.code == 1 && refused.stderr.contains("4096 bytes or more"), "{refused:?}");
+    assert_eq!(raw.int(&["STRLEN", "lock:dump"]).await, 100_000);
+    let released = run(&server, &["release", "--force", "-y", "empty"]).await;
+    assert_eq!((released.code, raw.get("lock:empty").await), (0, None), "{released:?}");
+    // As the user of a service, without +getrange.
+    raw.cmd(&["ACL", "SETUSER", "default", "-getrange"]).await;
+    raw.cmd(&["SET", "lock:k", "somebody", "PX", "60000"]).await;
+    let shown = run(&server, &["show", "k"]).await;
+    assert!(shown.code == 0 && shown.stdout.contains("somebody"), "{shown:?}");
+}
+
 /// The user of docs/security.md that may look, and nothing else.
 #[tokio::test]
 async fn a_viewer_sees_locks_and_takes_none_away() {
