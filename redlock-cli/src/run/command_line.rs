@@ -25,9 +25,13 @@ pub(super) fn key_and_command(
         return Err(missing_key());
     }
     let key = key.to_str().ok_or_else(|| Failure::usage("the key is no UTF-8 text"))?;
-    let rest = rest.strip_prefix(&[OsString::from("--")][..]).unwrap_or(rest);
+    let after_dashes = rest.strip_prefix(&[OsString::from("--")][..]);
+    let rest = after_dashes.unwrap_or(rest);
     if let Some(script) = &args.script {
         return Ok((key.to_owned(), shell(script, rest)?));
+    }
+    if after_dashes.is_some_and(|command| !command.is_empty()) {
+        return Ok((key.to_owned(), rest.to_vec()));
     }
     let is_shell = |flag: &OsString| flag == "-c" || flag == "--command";
     let command = match rest {
@@ -110,6 +114,18 @@ mod tests {
             let expected = ["-c".into(), "exit 3".into()];
             assert_eq!((key.as_str(), &command[1..]), ("k", &expected[..]), "{line:?}");
         }
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_no_option() {
+        let expected = Ok(("k".to_owned(), vec!["-c".into(), "exit 3".into()]));
+        for line in [
+            &["redlock", "run", "k", "--", "-c", "exit 3"][..],
+            &["redlock", "run", "--key", "k", "--", "-c", "exit 3"],
+        ] {
+            assert_eq!(parsed(line), expected, "{line:?}");
+        }
+        assert!(parsed(&["redlock", "run", "k", "--"]).unwrap_err().contains("nothing to run"));
     }
 
     #[test]
