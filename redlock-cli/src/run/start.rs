@@ -209,9 +209,14 @@ async fn under(
             let error = io::Error::other("a signal asks redlock to end");
             return Err(Unstarted { error, asked: Some(signal) });
         }
-        started = timeout(START, processes(guard, words)) => started.unwrap_or_else(|_| {
-            Err(io::Error::other(format!("the start was not over within {}", show(START))))
-        })?,
+        _ = guard.lost() => {
+            if let Err(error) = guard.check() {
+                complain_if_read(&format!("{error}; the command is not started"));
+            }
+            let end = End::Code(failure::LOST);
+            return Ok(Outcome { end, is_lost: true, was_asked_to_end: false });
+        }
+        started = in_time(processes(guard, words)) => started?,
     };
     // The watchdog is told of this end first: not of one that the lease had before the start of two
     // processes, which takes longer than a lock that was handed over lasts on a busy machine.
@@ -230,6 +235,13 @@ async fn under(
         phase: Phase::default(),
     };
     Ok(supervisor.supervise().await?)
+}
+
+/// What has started, unless that takes longer than [`START`].
+async fn in_time<T>(start: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(START, start).await.unwrap_or_else(|_| {
+        Err(io::Error::other(format!("the start was not over within {}", show(START))))
+    })
 }
 
 /// Starts the watchdog, and the process that will become the command; returns when they are ready.

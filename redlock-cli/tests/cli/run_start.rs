@@ -95,6 +95,20 @@ async fn a_start_that_stands_still_is_given_up_at_a_signal() {
     }
 }
 
+/// No command has begun that could be ended.
+#[tokio::test]
+async fn a_lock_that_is_lost_before_the_command_begins_is_told_as_lost() {
+    let server = Server::shared().await;
+    let (threshold, key) = (Threshold::new(), unique_prefix());
+    let args = ["--expire", "1s", "--max-renew", "0", "-k", &key, "touch", "ran"];
+    let child = threshold.start(server, &args);
+    threshold.pass().await;
+    let ended = ended(child).await;
+    assert_eq!(ended.code, 76, "{ended:?}");
+    assert!(ended.stderr.contains("the command is not started"), "{ended:?}");
+    assert!(!threshold.marks.has("ran"));
+}
+
 /// It looks like the stop of the process itself, which follows.
 #[tokio::test]
 async fn a_stop_from_outside_does_not_keep_a_command_from_its_begin() {
