@@ -300,6 +300,15 @@ async fn release(guard: LockGuard) -> bool {
 mod tests {
     use super::*;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_stands_still_is_given_up() {
+        let begun = Instant::now();
+        let started = timeout(START * 2, in_time(std::future::pending::<io::Result<()>>())).await;
+        let error = started.expect("it is given up").unwrap_err();
+        assert_eq!(begun.elapsed(), START);
+        assert!(error.to_string().contains("not over within 30.0 s"), "{error}");
+    }
+
     #[test]
     fn the_grace_fits_into_the_lease() {
         let ms = Duration::from_millis;

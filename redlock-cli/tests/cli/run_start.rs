@@ -4,9 +4,10 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use fault_kit::{Server, eventually, unique_prefix};
+use fault_kit::{Server, eventually, unique_prefix, within};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
 use crate::support::{Marks, SOON, ended, gone, send, tool};
@@ -107,6 +108,26 @@ async fn a_lock_that_is_lost_before_the_command_begins_is_told_as_lost() {
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("the command is not started"), "{ended:?}");
     assert!(!threshold.marks.has("ran"));
+}
+
+/// The command is stopped once it has begun, as by a Ctrl-Z that comes then.
+#[tokio::test]
+async fn ctrl_z_during_the_start_stops_the_command() {
+    let server = Server::shared().await;
+    let (threshold, key) = (Threshold::new(), unique_prefix());
+    let mut child = threshold.start(server, &["-k", &key, "true"]);
+    gate(&threshold, &child).await;
+    send(&child, Signal::TSTP);
+    threshold.pass().await;
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    // The loader complains of its library.
+    let is_told = |line: &str| line.contains("was stopped, and holds lock");
+    while !is_told(&within(SOON, stderr.next_line()).await.unwrap().unwrap()) {}
+    assert!(server.raw().get(&format!("lock:{key}")).await.is_some());
+    send(&child, Signal::CONT);
+    with_word(&child, "true", 0).await;
+    threshold.pass().await;
+    assert_eq!(ended(child).await.code, 0);
 }
 
 /// It looks like the stop of the process itself, which follows.
