@@ -7,8 +7,8 @@ use redlock::__operator::{self as operator, WholeCluster};
 use redlock::deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
 use redlock::deadpool_redis::redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redlock::deadpool_redis::redis::{
-    self, AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, Pipeline,
-    RedisError, RedisResult, ServerError, ServerErrorKind, TlsCertificates, Value,
+    self, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, Pipeline, RedisError,
+    RedisResult, ServerError, ServerErrorKind, TlsCertificates, Value,
 };
 use redlock::{LockError, NodeError, NodeErrorKind, Tls};
 
@@ -279,9 +279,6 @@ impl Node {
 impl Place {
     /// Returns also where the connection leads, unless that is a whole cluster.
     async fn connect(&self) -> RedisResult<(Connection, Option<ConnectionAddr>)> {
-        let settings = AsyncConnectionConfig::new()
-            .set_response_timeout(Some(LIMIT))
-            .set_connection_timeout(Some(LIMIT));
         let client = match self {
             Self::Cluster { client, .. } => {
                 let connection = WholeCluster::connect(client).await?;
@@ -290,8 +287,10 @@ impl Place {
             Self::Server(client) => (**client).clone(),
             Self::Sentinel { urls, master, tls } => watched(urls, master, tls.as_ref()).await?,
         };
-        let connection = client.get_multiplexed_async_connection_with_config(&settings).await?;
         let address = client.get_connection_info().addr().clone();
+        let made = tokio::time::timeout(LIMIT, operator::connect(&client)).await;
+        let mut connection = made.unwrap_or_else(|_| Err(no_connection(&address)))?;
+        connection.set_response_timeout(LIMIT);
         Ok((Connection::Server(connection), Some(address)))
     }
 
@@ -328,7 +327,21 @@ async fn watched(urls: &[String], master: &str, tls: Option<&Tls>) -> RedisResul
 }
 
 fn no_reply() -> RedisError {
-    std::io::Error::new(std::io::ErrorKind::TimedOut, "no reply in time").into()
+    silence("no reply in time")
+}
+
+/// A server without TLS takes the beginning of a handshake for half a command, and waits.
+fn no_connection(address: &ConnectionAddr) -> RedisError {
+    match address {
+        ConnectionAddr::TcpTls { .. } => {
+            silence("no connection in time (does the server speak TLS at this port?)")
+        }
+        _ => silence("no connection in time"),
+    }
+}
+
+fn silence(told: &str) -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, told).into()
 }
 
 /// Has another master of the cluster the key, or will it have it?
@@ -367,6 +380,16 @@ mod tests {
             let servers = Servers { topology, prefix: String::new(), tls: None };
             let nodes = Node::of_keys(&servers).unwrap();
             assert_eq!(nodes.iter().map(Node::name).collect::<Vec<_>>(), ["sentinel m"]);
+        }
+    }
+
+    #[test]
+    fn a_handshake_without_an_answer_is_doubted() {
+        for (url, is_doubted) in [("rediss://127.0.0.1:1", true), ("redis://127.0.0.1:1", false)] {
+            let client = Client::open(url).unwrap();
+            let told = no_connection(client.get_connection_info().addr());
+            assert!(told.is_timeout(), "{told:?}");
+            assert_eq!(told.to_string().contains("speak TLS"), is_doubted, "{told}");
         }
     }
 

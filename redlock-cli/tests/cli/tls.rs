@@ -1,6 +1,6 @@
 //! Servers that speak TLS: the files that variables name are for all of them.
 
-use fault_kit::{Authority, Certificate, Cluster, Sentinels, secs};
+use fault_kit::{Authority, Certificate, Cluster, Sentinels, Server, secs};
 use tokio::process::Command;
 
 use crate::support::{Ended, ended, tool};
@@ -54,6 +54,18 @@ async fn sentinels_and_their_master_are_reached_with_the_files() {
         let told = output(bare).await;
         assert_eq!(told.code, 64, "{args:?}: {told:?}");
         assert!(told.stderr.contains("write `rediss://mymaster`"), "{args:?}: {told:?}");
+    }
+}
+
+/// As `redlock run` says it: the commonest error with a new server.
+#[tokio::test]
+async fn a_server_that_speaks_tls_only_is_told_as_such() {
+    let ours = Authority::new("ours");
+    let server = Server::builder().tls(&ours.settings(&ours.certify(), false)).start().await;
+    let url = format!("redis://127.0.0.1:{}", server.tls_port());
+    for args in [&["ls"][..], &["show", "k"], &["watch", "k"], &["run", "-n", "k", "true"]] {
+        let told = output(tool(&url, args)).await;
+        assert!(told.code == 69 && told.stderr.contains("write `rediss://`"), "{told:?}");
     }
 }
 

@@ -4,14 +4,15 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use deadpool_redis::cluster::ClusterClient;
-use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{Client, RedisError, TlsCertificates};
 use deadpool_redis::redis::{Cmd, ConnectionInfo, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::commands::Script;
 use super::commands::exclusive::{self, release};
 use super::commands::shared::{self, release as shared_release, words};
-use super::connection::{address, diagnose, dial};
+use super::connection::host_lookup::HostLookup;
+use super::connection::{address, diagnose, dial, unasked};
 use super::health::{info, startup_check};
 use super::topology::cluster_connection::ShardsConnection;
 use super::topology::masters;
@@ -117,6 +118,15 @@ fn client(name: String, info: ConnectionInfo) -> Result<(String, Client), LockEr
     match Client::open(info) {
         Ok(client) => Ok((name, client)),
         Err(error) => Err(LockError::config(format!("{name}: {error}"))),
+    }
+}
+
+/// A connection for commands to the server of a client, without timeouts.
+pub async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
+    let (server, lookup) = (client.get_connection_info(), HostLookup::default());
+    match dial::connect(server, &lookup).await {
+        Err(error) => Err(Box::pin(unasked::explained(server.addr(), &lookup, error)).await),
+        made => made,
     }
 }
 
