@@ -73,7 +73,7 @@ impl From<LockError> for Failure {
 }
 
 /// What the library advises to call in a program, and what there is on a command line instead.
-const OWN_WORDS: [(&str, &str); 9] = [
+const OWN_WORDS: [(&str, &str); 14] = [
     ("`master_name` is what", "REDLOCK_SENTINEL is what"),
     ("leave it out: options are set on the builder", "leave it out"),
     (
@@ -82,6 +82,15 @@ const OWN_WORDS: [(&str, &str); 9] = [
          certificate",
     ),
     ("`Tls` adds a private CA", "REDLOCK_TLS_CA names a private CA"),
+    (
+        "REDLOCK_TLS_KEY and `client_cert_files` take the name of a file, `client_cert_pem` takes \
+         the key itself",
+        "REDLOCK_TLS_KEY takes the name of a file",
+    ),
+    ("the CA of `Tls`", "the file that REDLOCK_TLS_CA names"),
+    ("the client certificate of `Tls`", "the file that REDLOCK_TLS_CERT names"),
+    ("the client key of `Tls`", "the file that REDLOCK_TLS_KEY names"),
+    ("the certificates of `Tls`", "the files that REDLOCK_TLS_CA and REDLOCK_TLS_CERT name"),
     (
         "though `tls` is set; write `rediss://`, or leave `tls` out",
         "though REDLOCK_TLS_CA, REDLOCK_TLS_CERT or REDLOCK_TLS_KEY is set; write `rediss://`, or \

@@ -213,7 +213,10 @@ fn tls() -> Result<Option<Tls>, Failure> {
     let names = ["REDLOCK_TLS_CERT", "REDLOCK_TLS_KEY", "REDLOCK_TLS_CA"];
     let values = names.into_iter().map(|name| Ok((name, variable(name)?)));
     let values = values.collect::<Result<BTreeMap<_, _>, Failure>>()?;
-    Ok(operator::tls(|name| values.get(name).cloned().flatten())?)
+    let tls = operator::tls(|name| values.get(name).cloned().flatten())?;
+    // Otherwise the first URL would be blamed.
+    tls.as_ref().map(operator::certificates).transpose()?;
+    Ok(tls)
 }
 
 #[cfg(test)]

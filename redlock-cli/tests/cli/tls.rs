@@ -70,6 +70,24 @@ async fn a_server_that_speaks_tls_only_is_told_as_such() {
 }
 
 #[tokio::test]
+async fn a_bad_file_is_told_by_its_variable() {
+    let ours = Authority::new("ours");
+    let own = own(&ours);
+    for (variable, cert, key) in [
+        ("REDLOCK_TLS_CERT", &own.key_file, &own.key_file),
+        ("REDLOCK_TLS_KEY", &own.chain_file, &own.chain_file),
+    ] {
+        let mut command = tool("rediss://127.0.0.1:1", &["ls"]);
+        command.env("REDLOCK_TLS_CERT", cert).env("REDLOCK_TLS_KEY", key);
+        let told = output(command).await;
+        let is_told = told.stderr.contains(&format!("the file that {variable} names"));
+        assert!(told.code == 64 && is_told, "{told:?}");
+        let blames = ["`Tls`", "REDLOCK_URLS"].map(|other| told.stderr.contains(other));
+        assert_eq!(blames, [false; 2], "{told:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_servers_of_a_cluster_are_reached_with_the_files() {
     let ours = Authority::new("ours");
     let own = own(&ours);
