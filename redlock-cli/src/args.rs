@@ -21,7 +21,8 @@ const DEFAULT_PREFIX: &str = "lock:";
 /// Runs commands under distributed locks on Redis, and looks after the locks.
 ///
 /// The servers are named by REDLOCK_URLS (several URLs with commas: independent masters) or
-/// REDIS_URL, by --url-file, or by --url where no password is part of the URL.
+/// REDIS_URL, by --url-file, or by --url where no password is part of the URL. REDLOCK_TLS_CA,
+/// REDLOCK_TLS_CERT and REDLOCK_TLS_KEY name PEM files for rediss:// URLs.
 #[derive(Debug, Parser)]
 #[command(name = "redlock", version, max_term_width = 100)]
 #[command(disable_help_subcommand = true)]
