@@ -62,8 +62,8 @@ pub(crate) struct Record {
     pub(crate) members: BTreeMap<OwnerValue, Option<Duration>>,
     /// This user may not see who shares the lock.
     pub(crate) hides_members: bool,
-    /// How many processes wait in the queue of this server.
-    pub(crate) waiting: usize,
+    /// How many processes wait in the queue of this server. `None`: this user may not see it.
+    pub(crate) waiting: Option<usize>,
     /// When the server has said so: what is left of a lease counts from then.
     pub(crate) answered: Instant,
 }
@@ -127,7 +127,8 @@ pub(crate) struct Holder {
     pub(crate) of: usize,
     /// How many of these do not answer.
     pub(crate) unanswered: usize,
-    pub(crate) waiting: usize,
+    /// In the longest queue. `None`: this user may not see any.
+    pub(crate) waiting: Option<usize>,
 }
 
 impl Holder {
@@ -156,6 +157,11 @@ impl Holder {
         shown(self.value.text(), self.owners.len())
     }
 
+    /// How many wait, for a table.
+    pub(crate) fn shown_waiting(&self) -> String {
+        self.waiting.map_or_else(|| "?".to_owned(), |waiting| waiting.to_string())
+    }
+
     /// The one that most of `of` servers have.
     pub(crate) fn among<'a>(
         records: impl Iterator<Item = &'a Record> + Clone,
@@ -163,7 +169,7 @@ impl Holder {
     ) -> Option<Self> {
         let values = records.clone().map(|record| vec![(&record.value, record.left)]);
         let first = elected(values, of).into_iter().max_by_key(|owner| owner.votes)?;
-        let waiting = records.clone().map(|record| record.waiting).max().unwrap_or(0);
+        let waiting = records.clone().map(|record| record.waiting).max().flatten();
         let same = records.filter(|record| record.value.hold() == first.value.hold());
         let mut owners = elected(same.map(Record::owners), of);
         // A marker alone makes no holder.
@@ -234,7 +240,7 @@ mod tests {
         let left = Some(Duration::from_secs(secs));
         let (members, answered) = (BTreeMap::new(), Instant::now());
         let value = value.into();
-        Record { value, left, members, hides_members: false, waiting: 0, answered }
+        Record { value, left, members, hides_members: false, waiting: Some(0), answered }
     }
 
     fn read(members: &[(&str, u64)]) -> Record {
@@ -275,8 +281,11 @@ mod tests {
         assert_eq!(holder.left, Some(Duration::from_secs(7)), "then the majority is gone");
         assert!(holder.is_majority());
         let waiting = |waiting| Record { waiting, ..held("a", 9) };
-        let records = [waiting(1), waiting(2), waiting(0)];
-        assert_eq!(Holder::among(records.iter(), 3).unwrap().waiting, 2, "the longest queue");
+        let records = [waiting(Some(1)), waiting(Some(2)), waiting(None)];
+        let holder = Holder::among(records.iter(), 3).unwrap();
+        assert_eq!((holder.waiting, &*holder.shown_waiting()), (Some(2), "2"), "the longest queue");
+        let holder = Holder::among([waiting(None)].iter(), 1).unwrap();
+        assert_eq!((holder.waiting, &*holder.shown_waiting()), (None, "?"));
         let records = [held("a", 9), held("a", 7), held("a", 5)];
         let holder = Holder::among(records.iter(), 3).unwrap();
         assert_eq!(holder.left, Some(Duration::from_secs(7)), "two of three are left until then");

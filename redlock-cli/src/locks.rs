@@ -18,7 +18,8 @@ const STEP: usize = 500;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Details {
     pub(crate) record: Option<Record>,
-    pub(crate) queue: Vec<Waiter>,
+    /// `None`: this user may not see it.
+    pub(crate) queue: Option<Vec<Waiter>>,
     /// No fencing token of this lock is higher.
     pub(crate) last_fencing_token: Option<u64>,
 }
@@ -118,7 +119,7 @@ async fn add_step(
             record => record?,
         };
         if let Some(mut record) = record {
-            record.waiting = allowed(node.read(waiting))?;
+            record.waiting = if_allowed(node.read(waiting))?;
             listing.locks.insert(name.clone(), record);
         }
     }
@@ -157,7 +158,7 @@ fn record(node: &mut Node, replies: &[Value]) -> Result<Option<Record>, NodeErro
         matches!(&members, Err(error) if error.kind() == NodeErrorKind::NoPermission);
     let members = leases(allowed(members)?, left);
     let answered = Instant::now();
-    Ok(Some(Record { value, left, members, hides_members, waiting: 0, answered }))
+    Ok(Some(Record { value, left, members, hides_members, waiting: None, answered }))
 }
 
 /// What is left of the leases of those who share a lock, of which the ends are known, in
@@ -182,13 +183,15 @@ fn leases(
 
 /// A user without rights on the helper keys of a lock sees the lock all the same.
 fn allowed<T: Default>(read: Result<T, NodeError>) -> Result<T, NodeError> {
+    if_allowed(read).map(Option::unwrap_or_default)
+}
+
+/// The same; `None` where the user has no right to it.
+fn if_allowed<T: Default>(read: Result<T, NodeError>) -> Result<Option<T>, NodeError> {
     match read {
-        Err(error)
-            if matches!(error.kind(), NodeErrorKind::NoPermission | NodeErrorKind::WrongType) =>
-        {
-            Ok(T::default())
-        }
-        read => read,
+        Err(error) if error.kind() == NodeErrorKind::NoPermission => Ok(None),
+        Err(error) if error.kind() == NodeErrorKind::WrongType => Ok(Some(T::default())),
+        read => read.map(Some),
     }
 }
 
@@ -214,14 +217,17 @@ pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details,
     node.check_mode().await?;
     // The queue first: whoever is handed the lock meanwhile was seen in it before.
     let entries = node.query(redis::cmd("LRANGE").arg(&keys.queue).arg(0).arg(-1)).await;
-    let entries: Vec<Vec<u8>> = allowed(entries)?;
-    let mut queue: Vec<Waiter> = entries.iter().filter_map(|entry| waiter(entry)).collect();
+    let entries: Option<Vec<Vec<u8>>> = if_allowed(entries)?;
+    let of_waiters = |entries: Vec<Vec<u8>>| entries.iter().filter_map(|one| waiter(one)).collect();
+    let mut queue: Option<Vec<Waiter>> = entries.map(of_waiters);
     let mut record = record_of(node, keys).await?;
     if let Some(record) = &mut record {
         let is_in =
             |owner: &OwnerValue| record.value == *owner || record.members.contains_key(owner);
-        queue.retain(|waiter| !is_in(&waiter.owner));
-        record.waiting = queue.len();
+        if let Some(queue) = &mut queue {
+            queue.retain(|waiter| !is_in(&waiter.owner));
+        }
+        record.waiting = queue.as_ref().map(Vec::len);
     }
     let mut token_of = async |key: &str| {
         let number = node.query::<Option<Vec<u8>>>(redis::cmd("GET").arg(key)).await;

@@ -49,7 +49,7 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
             plain(key),
             plain(&holder.shown()),
             time_left(holder),
-            holder.waiting.to_string(),
+            holder.shown_waiting(),
             votes(holder),
         ];
         rows.push(cells[..shown].to_vec());
@@ -106,7 +106,8 @@ mod tests {
             [(2, 1, "2 of 3"), (1, 0, "1 of 3, no majority"), (1, 1, "1 of 3, perhaps more")]
         {
             let (value, owners) = ("a".into(), Vec::new());
-            let holder = Holder { value, owners, left: None, votes, of: 3, unanswered, waiting: 0 };
+            let waiting = Some(0);
+            let holder = Holder { value, owners, left: None, votes, of: 3, unanswered, waiting };
             assert_eq!(super::votes(&holder), shown);
         }
     }

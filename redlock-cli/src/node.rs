@@ -332,12 +332,9 @@ fn no_reply() -> RedisError {
 
 /// A server without TLS takes the beginning of a handshake for half a command, and waits.
 fn no_connection(address: &ConnectionAddr) -> RedisError {
-    match address {
-        ConnectionAddr::TcpTls { .. } => {
-            silence("no connection in time (does the server speak TLS at this port?)")
-        }
-        _ => silence("no connection in time"),
-    }
+    let is_secure = matches!(address, ConnectionAddr::TcpTls { .. });
+    let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
+    silence(&format!("no connection in time{hint}"))
 }
 
 fn silence(told: &str) -> RedisError {

@@ -184,7 +184,7 @@ fn is_confirmed(key: &str, holder: &Holder, owners: &[&Owner]) -> Result<bool, F
     write_stderr(&format!(
         "lock {key} is {who}\n  time left: {left}; waiting: {}\n\
          {danger} Take the lock away? [y/N] ",
-        holder.waiting
+        holder.shown_waiting()
     ))?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
@@ -264,7 +264,7 @@ mod tests {
         let owners = vec![owner(["a:0", "a:1"]), owner(["b:0", "b:1"])];
         let value = OwnerValue::from("<readers>");
         let holder =
-            Holder { value, owners, left: None, votes: 2, of: 3, unanswered: 0, waiting: 0 };
+            Holder { value, owners, left: None, votes: 2, of: 3, unanswered: 0, waiting: None };
         let named = |name: Option<&str>| {
             let found = chosen(&holder, name.map(OsStr::new));
             found.into_iter().map(|owner| owner.value.text().to_owned()).collect::<Vec<_>>()

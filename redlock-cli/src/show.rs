@@ -43,9 +43,10 @@ fn known(views: &[View]) -> impl Iterator<Item = &Details> {
 }
 
 /// The longest queue: with several servers each has one, usually of the same processes.
-fn queue(views: &[View]) -> &[Waiter] {
-    let queues = known(views).map(|details| &details.queue[..]);
-    queues.max_by_key(|queue| queue.len()).unwrap_or(&[])
+/// `None`: this user may not see any, or no server answers.
+fn queue(views: &[View]) -> Option<&[Waiter]> {
+    let queues = known(views).filter_map(|details| details.queue.as_deref());
+    queues.max_by_key(|queue| queue.len())
 }
 
 fn last_fencing_token(views: &[View]) -> Option<u64> {
@@ -82,7 +83,7 @@ fn as_json(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
         "holders": holder.map(|holder| ls::as_json(&holder.owners)).unwrap_or_default(),
         "left_ms": holder.and_then(|holder| holder.left).map(|left| left.as_millis()),
         "last_fencing_token": last_fencing_token(views),
-        "queue": queue(views).iter().map(waiter).collect::<Vec<_>>(),
+        "queue": queue(views).map(|queue| queue.iter().map(waiter).collect::<Vec<_>>()),
         "servers": views.iter().map(server).collect::<Vec<_>>(),
     })
 }
@@ -104,8 +105,9 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
         line("fencing token", &format!("at most {highest}"));
     }
     let queue = queue(views);
-    line("waiting", &queue.len().to_string());
-    for (position, waiter) in (1..).zip(queue) {
+    let unknown = || "not known: this user may not read the queue".to_owned();
+    line("waiting", &queue.map_or_else(unknown, |queue| queue.len().to_string()));
+    for (position, waiter) in (1..).zip(queue.unwrap_or(&[])) {
         line("", &format!("{position:>3}  {}{}", plain(waiter.owner.text()), note(waiter)));
     }
     if views.len() > 1 {
@@ -189,7 +191,7 @@ mod tests {
         };
         let details = |names: &[&str], last_fencing_token| Details {
             record: None,
-            queue: names.iter().map(|name| waiter(name)).collect(),
+            queue: Some(names.iter().map(|name| waiter(name)).collect()),
             last_fencing_token,
         };
         let views = [
@@ -215,10 +217,11 @@ mod tests {
             (1, 1, None, "1 of 3, perhaps more: perhaps held\n"),
         ] {
             let (value, owners) = (OwnerValue::from("x"), Vec::new());
-            let holder = Holder { value, owners, left: None, votes, of: 3, unanswered, waiting: 0 };
+            let waiting = None;
+            let holder = Holder { value, owners, left: None, votes, of: 3, unanswered, waiting };
             let views: Vec<View> = (0..3).map(|_| view(Details::default())).collect();
             let text = as_text("k", "lock:k", Some(&holder), &views);
-            assert!(text.contains(told), "{text}");
+            assert!(text.contains(told) && text.contains("waiting        not known"), "{text}");
             let shown = as_json("k", "lock:k", Some(&holder), &views);
             assert_eq!(shown["is_held"], serde_json::json!(is_held), "{shown}");
         }

@@ -315,7 +315,7 @@ mod tests {
         let held = || {
             let (value, members) = ("a".into(), BTreeMap::new());
             let (left, answered) = (Some(Duration::from_secs(9)), Instant::now());
-            Record { value, left, members, hides_members: false, waiting: 0, answered }
+            Record { value, left, members, hides_members: false, waiting: None, answered }
         };
         let view = |details| View { node: "n".to_owned(), details };
         let has = |record| view(Ok(Details { record, ..Details::default() }));

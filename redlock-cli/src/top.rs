@@ -146,7 +146,7 @@ impl Board {
                 seen.held_since = now;
                 seen.changes += 1;
             }
-            let waits = holder.waiting > 0;
+            let waits = holder.waiting.is_some_and(|waiting| waiting > 0);
             seen.waited_since = waits.then(|| seen.waited_since.unwrap_or(now));
             seen.holder = holder.clone();
         }
@@ -168,7 +168,7 @@ impl Board {
                 plain(&seen.holder.shown()),
                 since(seen.held_since),
                 time_left(&seen.holder),
-                seen.holder.waiting.to_string(),
+                seen.holder.shown_waiting(),
                 seen.waited_since.map(since).unwrap_or_default(),
                 seen.changes.to_string(),
             ]
@@ -180,7 +180,7 @@ impl Board {
         const HEADING: [&str; 7] =
             ["KEY", "HELD BY", "HELD FOR", "LEFT", "WAITING", "QUEUE SINCE", "CHANGES"];
         let rows = self.rows(Instant::now());
-        let waiting: usize = self.locks.values().map(|seen| seen.holder.waiting).sum();
+        let waiting: usize = self.locks.values().filter_map(|seen| seen.holder.waiting).sum();
         let summary = format!(
             "redlock top  {}  held: {}  waiting: {waiting}  every {}  q quits",
             plain(&args.pattern),
@@ -209,7 +209,7 @@ impl Board {
                 Constraint::Length(7),
             ];
             let rows = rows.into_iter().map(|row| {
-                let hot = row[4] != "0";
+                let hot = !matches!(&*row[4], "0" | "?");
                 let style = Style::new();
                 Row::new(row).style(if hot { color(style, Color::Yellow) } else { style })
             });
@@ -237,7 +237,7 @@ mod tests {
             votes: 1,
             of: 1,
             unanswered: 0,
-            waiting,
+            waiting: Some(waiting),
         }
     }
 

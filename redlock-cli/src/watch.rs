@@ -23,7 +23,8 @@ struct Look {
     kind: Option<Kind>,
     /// Who has the lock, and when its lease ends unless it is renewed.
     owners: BTreeMap<OwnerValue, Option<Instant>>,
-    queue: Vec<OwnerValue>,
+    /// `None`: this user may not see it.
+    queue: Option<Vec<OwnerValue>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,12 +79,14 @@ impl Event {
         for owner in come {
             let event = match owner {
                 _ if retained_by(owner.text()).is_some() => Self::Retained,
-                _ if before.queue.contains(owner) => Self::HandedOver,
+                _ if before.queue.iter().flatten().any(|waiter| waiter == owner) => {
+                    Self::HandedOver
+                }
                 _ => Self::Taken,
             };
             events.push((event, Some(owner.text())));
         }
-        if events.is_empty() && before.queue.len() != after.queue.len() {
+        if events.is_empty() && before.waiting() != after.waiting() {
             events.push((Self::Waiting, after.sole_owner()));
         }
         events
@@ -100,6 +103,11 @@ impl Look {
     /// How many hold the lock: nobody does who has let go of it.
     fn holders(&self) -> usize {
         self.owners.keys().filter(|owner| retained_by(owner.text()).is_none()).count()
+    }
+
+    /// How many wait.
+    fn waiting(&self) -> Option<usize> {
+        self.queue.as_ref().map(Vec::len)
     }
 
     fn sole_owner(&self) -> Option<&str> {
@@ -169,7 +177,8 @@ fn look((holder, views): (Option<Holder>, Vec<View>), asked: Instant) -> Look {
     let is_seen = |holder: &Holder| hides_members || !holder.owners.is_empty();
     let holder = holder.filter(Holder::is_majority).filter(is_seen);
     let queues = views.iter().filter_map(|view| view.details.as_ref().ok());
-    let longest = queues.map(|details| &details.queue[..]).max_by_key(|queue| queue.len());
+    let queues = queues.filter_map(|details| details.queue.as_deref());
+    let longest = queues.max_by_key(|queue| queue.len());
     let owner_of = |waiter: &Waiter| waiter.owner.clone();
     let ends = |left: Option<Duration>| left.and_then(|left| asked.checked_add(left));
     let mut owners = BTreeMap::new();
@@ -182,7 +191,7 @@ fn look((holder, views): (Option<Holder>, Vec<View>), asked: Instant) -> Look {
     Look {
         kind: holder.map(|holder| holder.kind()),
         owners,
-        queue: longest.unwrap_or(&[]).iter().map(owner_of).collect(),
+        queue: longest.map(|queue| queue.iter().map(owner_of).collect()),
     }
 }
 
@@ -190,7 +199,7 @@ fn look((holder, views): (Option<Holder>, Vec<View>), asked: Instant) -> Look {
 fn tell(args: &WatchArgs, event: Event, owner: Option<&str>, look: &Look) -> Result<(), Failure> {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = timestamp(time);
-    let waiting = look.queue.len();
+    let waiting = look.waiting();
     if args.json {
         let line = json!({
             "time": time, "key": args.key, "event": event.name(), "owner": owner,
@@ -210,8 +219,8 @@ fn tell(args: &WatchArgs, event: Event, owner: Option<&str>, look: &Look) -> Res
     let shared = look.kind.filter(|kind| kind.is_shared());
     let group = shared.map(|kind| format!("  {}", kind.group(look.holders())));
     let group = group.unwrap_or_default();
-    let is_told = waiting > 0 || event == Event::Waiting;
-    let waiting = if is_told { format!("  waiting: {waiting}") } else { String::new() };
+    let told = waiting.filter(|waiting| *waiting > 0 || event == Event::Waiting);
+    let waiting = told.map(|waiting| format!("  waiting: {waiting}")).unwrap_or_default();
     let line = format!("{}  {name}{owner}{group}{waiting}", paint.faint(&time));
     Ok(say(&format!("{}\n", line.trim_end()))?)
 }
@@ -257,7 +266,7 @@ mod tests {
         Look {
             kind: Some(Kind::of(value)),
             owners: owners.iter().map(|&owner| (owner.into(), Some(ends))).collect(),
-            queue: queue.iter().map(|&owner| owner.into()).collect(),
+            queue: Some(queue.iter().map(|&owner| owner.into()).collect()),
         }
     }
 
@@ -266,7 +275,7 @@ mod tests {
         let now = Instant::now();
         let later = now + Duration::from_secs(9);
         let held = |owner: &str, ends, queue: &[&str]| look(owner, &[owner], ends, queue);
-        let free = Look::default();
+        let free = Look { queue: Some(Vec::new()), ..Look::default() };
         let between = |before: &Look, after: &Look| {
             let events = Event::between(before, after, now);
             assert!(events.len() < 2, "{events:?}");
@@ -294,7 +303,7 @@ mod tests {
         let seen = |hides_members| {
             let (left, answered) = (Some(Duration::from_secs(9)), Instant::now());
             let (value, members) = ("<readers>".into(), BTreeMap::new());
-            let record = Record { value, left, members, hides_members, waiting: 0, answered };
+            let record = Record { value, left, members, hides_members, waiting: None, answered };
             let holder = Holder::among([&record].into_iter(), 1);
             let details = Details { record: Some(record), ..Details::default() };
             let views = vec![View { node: "a".to_owned(), details: Ok(details) }];
@@ -313,7 +322,7 @@ mod tests {
         let seen = |of| {
             let (value, members, answered) = ("a".into(), BTreeMap::new(), asked);
             let (left, hides_members) = (Some(nine), false);
-            let record = Record { value, left, members, hides_members, waiting: 0, answered };
+            let record = Record { value, left, members, hides_members, waiting: None, answered };
             super::look((Holder::among([&record].into_iter(), of), Vec::new()), asked)
         };
         assert_eq!(seen(3).events(), [(Event::Free, None)]);

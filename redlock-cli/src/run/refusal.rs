@@ -155,7 +155,7 @@ mod tests {
             votes: 1,
         };
         let owners = owners.iter().map(owner).collect();
-        Holder { value: value.into(), owners, left, votes: 1, of: 1, unanswered: 0, waiting: 0 }
+        Holder { value: value.into(), owners, left, votes: 1, of: 1, unanswered: 0, waiting: None }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod cluster_changes;
 mod doctor;
 mod operators;
 mod operators_kinds;
+mod operators_rights;
 mod pace;
 mod release;
 mod run_claim;
