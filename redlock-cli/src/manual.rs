@@ -37,6 +37,14 @@ pub(crate) fn completions(shell: Shell) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// How to write a command, line by line.
+fn usage(mut command: clap::Command) -> String {
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").replace('\\', "\\\\").replace('-', "\\-");
+    let lines: Vec<&str> = usage.lines().map(str::trim).collect();
+    format!(".SS SYNOPSIS\n.nf\n{}\n.fi\n", lines.join("\n"))
+}
+
 /// One page for all commands.
 pub(crate) fn page() -> Result<u8, Failure> {
     let mut command = Cli::command();
@@ -51,6 +59,7 @@ pub(crate) fn page() -> Result<u8, Failure> {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let title = format!("redlock {}", sub.get_name()).to_uppercase();
         page.extend_from_slice(format!(".SH \"{title}\"\n").as_bytes());
+        page.extend_from_slice(usage(sub.clone()).as_bytes());
         let sub = clap_mangen::Man::new(sub.clone());
         let mut body = Vec::new();
         sub.render_description_section(&mut body)?;

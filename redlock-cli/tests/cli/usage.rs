@@ -32,6 +32,19 @@ async fn help_needs_no_server() {
     }
 }
 
+/// The help of `run` says it, and its options alone do not.
+#[tokio::test]
+async fn the_manual_page_says_how_to_write_a_command() {
+    let page = without_server(&["man"]).await.stdout;
+    for line in [
+        r"redlock run [OPTIONS] \-\-key KEY [\-\-] COMMAND [ARG]..",
+        "redlock run [OPTIONS] KEY COMMAND [ARG]..",
+        "redlock ls [OPTIONS] [PATTERN]",
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line}\n{page}");
+    }
+}
+
 #[tokio::test]
 async fn wrong_usage_says_what_to_write() {
     for (args, said) in [
