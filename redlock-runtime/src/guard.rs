@@ -42,7 +42,7 @@ use crate::release;
 /// # assert_eq!(qty, 10);
 /// # Ok(()) }
 /// ```
-#[must_use = "a lock is released as soon as its guard is dropped"]
+#[must_use = "a lock is released as soon as its guard is dropped; name the guard, as `_guard`"]
 #[derive(Debug)]
 pub struct LockGuard {
     lease: Lease,
