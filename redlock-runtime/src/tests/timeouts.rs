@@ -167,3 +167,17 @@ async fn a_server_that_falls_silent_is_unavailable() {
     assert!(refused(&redlock, "k", 3 * SECOND).await.is_unavailable());
     assert!(refused(&server.client(), "k", 3 * SECOND).await.is_unavailable());
 }
+
+/// The lock is claimed for another caller of its process meanwhile, and the server is slow.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_during_a_claim_waits_no_longer_than_it_may() {
+    let server = Server::new();
+    let (holder, redlock) = (holds(&server.client()).await, server.client());
+    let waiter = waits(&redlock).await;
+    tokio::time::sleep(SECOND * 6 / 10).await;
+    server.next("acquire", [Fate::Slow(SECOND * 9 / 10)]);
+    holder.release().await.unwrap();
+    tokio::time::sleep(MOMENT).await;
+    refused(&redlock, "k", SECOND / 2).await;
+    drop(granted(waiter).await);
+}

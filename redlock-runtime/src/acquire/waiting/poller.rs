@@ -151,6 +151,9 @@ impl<S: Strategy> Poller<S> {
             () = clock.sleep_until(until) => None,
         };
         if let Some(signal) = signal {
+            // It rests no longer: a claim may take long, and a caller that comes meanwhile may wait
+            // for less.
+            queue.state().poller = PollerState::Busy;
             let _pending = self.context.engine.pending.begin();
             let handed_over = self.strategy.hear(&self.context, signal);
             self.deliver(handed_over).await;
