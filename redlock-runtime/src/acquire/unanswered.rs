@@ -11,11 +11,17 @@ use crate::release;
 pub(super) struct Unanswered<'a> {
     engine: &'a Arc<Engine>,
     claims: &'a [Claim],
+    may_be_queued: bool,
 }
 
 impl<'a> Unanswered<'a> {
     pub(super) fn new(engine: &'a Arc<Engine>, claims: &'a [Claim]) -> Self {
-        Self { engine, claims }
+        Self { engine, claims, may_be_queued: false }
+    }
+
+    /// A command whose owners may stand in the queue of the server.
+    pub(super) fn queued(engine: &'a Arc<Engine>, claims: &'a [Claim]) -> Self {
+        Self { engine, claims, may_be_queued: true }
     }
 
     pub(super) fn answered(mut self) {
@@ -26,7 +32,7 @@ impl<'a> Unanswered<'a> {
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         for claim in self.claims {
-            release::clean_up(self.engine, claim.clone(), false);
+            release::clean_up(self.engine, claim.clone(), self.may_be_queued);
         }
     }
 }

@@ -97,7 +97,7 @@ impl Server {
         client(Arc::clone(self) as Arc<dyn LockBackend>, 100)
     }
 
-    pub(super) fn next(&self, verb: &'static str, fates: impl IntoIterator<Item = Fate>) {
+    pub(crate) fn next(&self, verb: &'static str, fates: impl IntoIterator<Item = Fate>) {
         self.state().fates.entry(verb).or_default().extend(fates);
     }
 
@@ -127,7 +127,7 @@ impl Server {
         self.node.lock().unwrap().line.as_mut().unwrap().denied_from = denied_from;
     }
 
-    pub(super) fn disturb(&self) {
+    pub(crate) fn disturb(&self) {
         self.subscriptions.disturb(0);
     }
 
@@ -140,7 +140,7 @@ impl Server {
     }
 
     /// Makes a queue entry, or takes the lock, for nobody.
-    pub(super) fn set(&self, key: &str, expire: Duration) -> Claim {
+    pub(crate) fn set(&self, key: &str, expire: Duration) -> Claim {
         let key = LockKey::new("", key).unwrap();
         let claim =
             Claim { key, owner: Owner::of_nobody("somebody"), expire, kind: Kind::Exclusive };
@@ -163,7 +163,7 @@ impl Server {
     }
 
     /// The owner that stands in a key.
-    pub(super) fn owner(&self, key: &str) -> Option<String> {
+    pub(crate) fn owner(&self, key: &str) -> Option<String> {
         let (owner, ends) = self.node.lock().unwrap().lease(key)?;
         (self.micros() < ends).then_some(owner)
     }
@@ -181,7 +181,7 @@ impl Server {
     }
 
     /// How many stand in the queue.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.node.lock().unwrap().waiting().count()
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::acquire::attempt::LAST_ATTEMPT;
 use crate::acquire::endless::warn_if_endless;
 use crate::acquire::observed::{CallTime, Observed};
-use crate::backend::{Busy, Fault};
+use crate::acquire::unanswered::Unanswered;
+use crate::backend::{Busy, Claim, Fault};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -87,6 +88,19 @@ impl PollerContext {
                 () = self.engine.clock().sleep_until(overdue) => self.time_out(Some(sent), true),
             }
         }
+    }
+
+    /// The same for a command about owners that may stand in the queue of the server, or have the
+    /// lock. If the poller ends before the answer, nobody else knows of them: they are cleaned up.
+    pub(super) async fn patiently_for<T>(
+        &self,
+        claims: &[Claim],
+        command: impl Future<Output = T>,
+    ) -> T {
+        let unanswered = Unanswered::queued(&self.engine, claims);
+        let answer = self.patiently(command).await;
+        unanswered.answered();
+        answer
     }
 
     /// Times out expired waiters, once an attempt was made for them if there was time for it.

@@ -1,5 +1,6 @@
 //! Waiting in the queue of a server, which hands a released lock to the next process.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ impl InQueue {
         // it.
         let sent = poller.now();
         let answer = queue.enqueue(&candidate.claim, candidate.reserve, within);
-        match poller.patiently(answer).await {
+        match poller.patiently_for(from_ref(&candidate.claim), answer).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
                 poller.local_queue().state().calm();
                 let confirmed = ConfirmedLease { sent, lease: candidate.claim.expire };
@@ -137,7 +138,8 @@ impl InQueue {
         let local_holder = LocalHolder::of(poller.local_queue());
         let sent = poller.now();
         let look = Look { ahead: entry.ahead, removes_dead: !entry.is_disturbed };
-        match poller.patiently(queue.look(&entry.claim, entry.reserve, look, within)).await {
+        let answer = queue.look(&entry.claim, entry.reserve, look, within);
+        match poller.patiently_for(from_ref(&entry.claim), answer).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
                 local_holder.learn(&engine, poller.local_queue(), None);
                 let confirmed = ConfirmedLease { sent, lease: entry.claim.expire };
@@ -342,7 +344,8 @@ impl Strategy for InQueue {
         let sent = poller.now();
         let tokens = tenure.drawn();
         let rotate = queue.rotate(&tenure.claim, tokens, &next.claim, next.reserve, within);
-        let answer = poller.patiently(rotate).await;
+        let claims = [tenure.claim.clone(), next.claim.clone()];
+        let answer = poller.patiently_for(&claims, rotate).await;
         let is_over = matches!(answer, Ok(Rotated::Passed { .. } | Rotated::Lost(_)));
         if is_over && tenure.leftovers().was_cut {
             // The first try of the acquisition may still arrive, and acquire the lock for an

@@ -243,10 +243,18 @@ impl<S: Strategy> Drop for Poller<S> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
     use super::*;
+    use crate::backend::{Acquired, Claim, Fate};
+    use crate::hold::ConfirmedLease;
     use crate::key::LockKey;
     use crate::kind::Kind;
-    use crate::tests::fake::fake;
+    use crate::local_queue::Waiter;
+    use crate::owner::Owner;
+    use crate::tests::fake::{SECOND, fake};
+    use crate::tests::server::Server;
 
     #[tokio::test(start_paused = true)]
     async fn a_poller_that_has_retired_takes_nothing_from_the_next_one() {
@@ -278,5 +286,59 @@ mod tests {
         assert_ne!(queue.state().poller, PollerState::Absent);
         queue.state().in_hand = 0;
         queue.news.notify_one();
+    }
+
+    /// A tenure that was granted now, for the one who waits.
+    async fn returned(engine: &Engine, queue: &QueueHandle) -> Tenure {
+        let (key, kind) = (queue.key().clone(), queue.kind);
+        let claim = Claim { key, owner: Owner::fresh(&engine.client), expire: SECOND, kind };
+        let confirmed = ConfirmedLease { sent: engine.clock().now(), lease: SECOND };
+        let granted = engine.backend.acquire(&claim, SECOND).await;
+        let Ok(Acquired::Granted { fencing_tokens, .. }) = granted else { panic!("{granted:?}") };
+        Tenure::new(claim, confirmed, fencing_tokens)
+    }
+
+    /// Nobody else knows of the owners that it has sent.
+    #[tokio::test(start_paused = true)]
+    async fn a_poller_that_ends_before_an_answer_leaves_nothing_behind() {
+        for verb in ["join", "look", "rotate"] {
+            let server = Server::new();
+            let redlock = server.client();
+            let engine = redlock.engine();
+            let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
+            let terms = Terms {
+                template: "k",
+                expire: SECOND,
+                min_hold: Duration::ZERO,
+                max_renew: None,
+                started: engine.clock().now(),
+                shutdowns_before: Some(0),
+                is_leader: false,
+            };
+            let (reply, answer) = oneshot::channel();
+            queue.enter(Waiter::new(1, terms, Moment::NEVER, reply), 0);
+            queue.state().contend();
+            if verb == "rotate" {
+                let tenure = returned(engine, &queue).await;
+                queue.state().returned = Some(Box::new((tenure, engine.pending.begin())));
+            } else {
+                server.set("k", 60 * SECOND);
+            }
+            let context =
+                PollerContext::new(Arc::clone(engine), queue.another(), Observed::default());
+            let mut poller = Box::pin(Poller::<InQueue>::new(context).run());
+            server.next(verb, [Fate::LostReply]);
+            let moment = Duration::from_millis(1);
+            assert!(timeout(moment, &mut poller).await.is_err());
+            if verb == "look" {
+                server.disturb();
+                assert!(timeout(moment, &mut poller).await.is_err());
+            }
+            assert_eq!(server.take_verbs().pop().as_deref(), Some(verb));
+            let owner = server.owner("k").filter(|_| verb != "rotate");
+            drop(answer);
+            drop(poller);
+            assert_eq!((server.waiting(), server.owner("k")), (0, owner), "{verb}");
+        }
     }
 }
