@@ -10,6 +10,7 @@ use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::hold::Terms;
+use crate::local_queue::QueueHandle;
 
 /// Makes one attempt, whether or not other callers wait. Another one follows if it may have
 /// overtaken a release of this process that nobody awaits, and some more after a split vote of
@@ -57,7 +58,7 @@ pub(super) async fn try_once(
             return Err(seen.error(&order.key, time, attempts, None));
         } else {
             has_followed = true;
-            queue.until_left().await;
+            until_left(engine, &queue).await;
         }
         asked = engine.clock().now();
         let split_time =
@@ -68,5 +69,38 @@ pub(super) async fn try_once(
             return Err(seen.error(&order.key, time, attempts, None));
         }
         engine.check_shutdown(terms.shutdowns_before, order.key.name())?;
+    }
+}
+
+/// Waits until the releases have left that are under way, and no longer than an answer may take:
+/// whatever completes them ends with the background thread, where that dies.
+async fn until_left(engine: &Engine, queue: &QueueHandle) {
+    let Ok(patience) = engine.executor().alarm(Some(engine.reply_timeout)) else { return };
+    tokio::select! {
+        biased;
+        () = queue.until_left() => {}
+        () = patience => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::tests::fake::{SECOND, fake};
+
+    /// The background thread has died, say.
+    #[tokio::test(start_paused = true)]
+    async fn a_release_that_nobody_completes_keeps_no_call_waiting_that_does_not_wait() {
+        let (redlock, fake) = fake();
+        fake.store.set("k", "somebody", 60 * SECOND);
+        let key = LockKey::new("", "k").unwrap();
+        let queue = redlock.engine().local_queue(&key, Kind::Exclusive);
+        let mut release = queue.begin_release(false);
+        release.leaves();
+        let told = timeout(2 * SECOND, redlock.lock("k").try_acquire()).await;
+        assert!(told.unwrap().unwrap().is_none());
     }
 }
