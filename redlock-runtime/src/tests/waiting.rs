@@ -324,3 +324,20 @@ async fn a_caller_without_signals_asks_again_only_where_the_lock_is_held() {
     assert_eq!(server.take_verbs(), ["acquire", "acquire"]);
     drop(granted(waiter).await);
 }
+
+/// Others would find it taken, as if another process had it.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_taken_back_is_released_before_others_ask_for_it() {
+    let server = Server::new();
+    let redlock = server.client();
+    let holder = holds(&server.client()).await;
+    let mut stalled = pin!(redlock.lock("k").expire(EXPIRE).wait(Wait::Forever).acquire());
+    assert!(tokio::time::timeout(MOMENT, &mut stalled).await.is_err());
+    let other = waits(&redlock).await;
+    holder.release().await.unwrap();
+    server.take_log();
+    let guard = granted(other).await;
+    assert_eq!(server.take_verbs(), ["release", "join"]);
+    drop(guard);
+    drop(stalled.await.unwrap());
+}

@@ -41,7 +41,6 @@ impl Hold {
         }
         let key = self.claim.key.name();
         tell!(debug, key, "lock taken back: it was granted to a caller that is not polled");
-        self.tell_listeners();
         true
     }
 

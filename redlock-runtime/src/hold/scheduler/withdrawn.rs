@@ -34,5 +34,7 @@ impl Scheduler {
                 }
             });
         }
+        // Those who wait here come after the releases, which are spawned before they are woken.
+        hold.tell_listeners();
     }
 }
