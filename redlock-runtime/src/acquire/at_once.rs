@@ -188,15 +188,7 @@ mod tests {
         let redlock = server.client();
         let (engine, keys) =
             (redlock.engine(), ["a", "b"].map(|key| LockKey::new("", key).unwrap()));
-        let terms = Terms {
-            template: "k",
-            expire: SECOND,
-            min_hold: Duration::ZERO,
-            max_renew: None,
-            started: engine.clock().now(),
-            shutdowns_before: Some(0),
-            is_leader: false,
-        };
+        let terms = Terms::of_plain_call(SECOND, engine.clock().now());
         let _shutdown = engine.shut_down();
         let attempt = AtOnce { engine, keys: keys.iter().collect(), terms, may_wait: true };
         let told = attempt.over(&*engine.backend, SECOND, true).await;

@@ -161,15 +161,7 @@ mod tests {
         let (redlock, fake) = fake();
         let (engine, key) = (redlock.engine(), LockKey::new("", "k").unwrap());
         let now = engine.clock().now();
-        let terms = Terms {
-            template: "k",
-            expire: SECOND,
-            min_hold: Duration::ZERO,
-            max_renew: None,
-            started: now,
-            shutdowns_before: Some(0),
-            is_leader: false,
-        };
+        let terms = Terms::of_plain_call(SECOND, now);
         let _shutdown = engine.shut_down();
         let attempt = DirectAttempt::first(engine.local_queue(&key, Kind::Exclusive), None, now);
         let owner = Owner::fresh(&engine.client);

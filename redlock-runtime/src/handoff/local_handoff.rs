@@ -134,15 +134,7 @@ mod tests {
     }
 
     fn waiter(engine: &Engine, id: u64) -> (Waiter, oneshot::Receiver<Answer>) {
-        let terms = Terms {
-            template: "k",
-            expire: EXPIRE,
-            min_hold: Duration::ZERO,
-            max_renew: None,
-            started: engine.clock().now(),
-            shutdowns_before: Some(0),
-            is_leader: false,
-        };
+        let terms = Terms::of_plain_call(EXPIRE, engine.clock().now());
         let (reply, answer) = oneshot::channel();
         (Waiter::new(id, terms, Moment::NEVER, reply), answer)
     }

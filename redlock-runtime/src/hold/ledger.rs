@@ -88,15 +88,7 @@ mod tests {
 
     /// A lease of this length that was renewed so often, of a hold with two renewals.
     fn is_used_up(lease: Duration, renewals: u32) -> bool {
-        let terms = Terms {
-            template: "k",
-            expire: EXPIRE,
-            min_hold: Duration::ZERO,
-            max_renew: Some(2),
-            started: Moment::ZERO,
-            shutdowns_before: None,
-            is_leader: false,
-        };
+        let terms = Terms { max_renew: Some(2), ..Terms::of_plain_call(EXPIRE, Moment::ZERO) };
         let confirmed = ConfirmedLease { sent: Moment::ZERO, lease };
         let ledger = Ledger { renewals, ..Ledger::new(confirmed) };
         let is_used_up = ledger.is_used_up(&terms);

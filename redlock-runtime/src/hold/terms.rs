@@ -30,3 +30,19 @@ impl Terms {
         self.expire.max(self.min_hold)
     }
 }
+
+#[cfg(test)]
+impl Terms {
+    /// What a call for the key `k` wants that began at `started`, with default options.
+    pub(crate) const fn of_plain_call(expire: Duration, started: Moment) -> Self {
+        Self {
+            template: "k",
+            expire,
+            min_hold: Duration::ZERO,
+            max_renew: None,
+            started,
+            shutdowns_before: Some(0),
+            is_leader: false,
+        }
+    }
+}

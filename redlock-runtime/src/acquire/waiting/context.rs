@@ -267,15 +267,7 @@ mod tests {
         let engine = redlock.engine();
         let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
         let poller = PollerContext::new(Arc::clone(engine), queue.another(), Observed::default());
-        let terms = Terms {
-            template: "k",
-            expire: Duration::from_secs(30),
-            min_hold: Duration::ZERO,
-            max_renew: None,
-            started: engine.clock().now(),
-            shutdowns_before: Some(0),
-            is_leader: false,
-        };
+        let terms = Terms::of_plain_call(Duration::from_secs(30), engine.clock().now());
         let (reply, answer) = oneshot::channel();
         queue.enter(Waiter::new(1, terms, Moment::ZERO, reply), 0);
         assert!(queue.state().left.is_none());

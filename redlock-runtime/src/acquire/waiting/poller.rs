@@ -306,15 +306,7 @@ mod tests {
             let redlock = server.client();
             let engine = redlock.engine();
             let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
-            let terms = Terms {
-                template: "k",
-                expire: SECOND,
-                min_hold: Duration::ZERO,
-                max_renew: None,
-                started: engine.clock().now(),
-                shutdowns_before: Some(0),
-                is_leader: false,
-            };
+            let terms = Terms::of_plain_call(SECOND, engine.clock().now());
             let (reply, answer) = oneshot::channel();
             queue.enter(Waiter::new(1, terms, Moment::NEVER, reply), 0);
             queue.state().contend();

@@ -20,15 +20,7 @@ use crate::pending::PendingCommands;
 use crate::spare_memory::KEPT;
 
 const EXPIRE: Duration = Duration::from_secs(10);
-const TERMS: Terms = Terms {
-    template: "k",
-    expire: EXPIRE,
-    min_hold: Duration::ZERO,
-    max_renew: None,
-    started: Moment::ZERO,
-    shutdowns_before: Some(0),
-    is_leader: false,
-};
+const TERMS: Terms = Terms::of_plain_call(EXPIRE, Moment::ZERO);
 
 fn key(name: &str) -> LockKey {
     LockKey::new("", name).unwrap()
