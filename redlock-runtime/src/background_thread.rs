@@ -5,17 +5,23 @@
 //! runtime that first used it), renewals (a blocked runtime must not starve them) and releases (a
 //! dropped guard may have no runtime at all).
 
-use std::pin::Pin;
+use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::{Builder, JoinHandle};
+use std::task::Poll;
+use std::thread::Builder;
 
 use tokio::runtime;
 use tokio::runtime::{Handle, Runtime};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use super::process;
 use super::process::PerProcess;
 use crate::error::LockError;
 use crate::mutex::Mutex;
+use crate::shield::shielded;
 
 static BACKGROUND: PerProcess<Mutex<Background>> = PerProcess::new();
 
@@ -34,26 +40,83 @@ pub(crate) trait Resident: Send + Sync {
 
 pub(crate) struct BackgroundThread {
     pub(crate) handle: Handle,
-    thread: JoinHandle<Option<()>>,
+    death: Arc<Death>,
+}
+
+/// Whether the thread has died. Then its runtime has no tasks and no timers any more.
+#[derive(Default)]
+struct Death {
+    has_come: AtomicBool,
+    told: Notify,
 }
 
 impl BackgroundThread {
-    /// Has it died? Then its runtime has no tasks and no timers any more.
     pub(crate) fn has_died(&self) -> bool {
-        self.thread.is_finished()
+        self.death.has_come.load(Ordering::Acquire)
+    }
+
+    /// The outcome of `future`; the inner `None`: `end` came first. `None`: the thread has died,
+    /// which its timers do not tell. Some of them would panic, and others never ring.
+    async fn bound<F: Future>(
+        &self,
+        end: Instant,
+        mut future: Pin<&mut F>,
+    ) -> Option<Option<F::Output>> {
+        let mut timer = pin!({
+            let _timers = self.handle.enter();
+            sleep_until(end)
+        });
+        let mut dies = pin!(self.death.told.notified());
+        poll_fn(|cx| {
+            if let Poll::Ready(outcome) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(Some(outcome)));
+            }
+            // The look comes last, so that no death is missed.
+            if dies.as_mut().poll(cx).is_ready() || self.has_died() {
+                return Poll::Ready(None);
+            }
+            // It panics where the thread dies in this moment.
+            match shielded(|| timer.as_mut().poll(cx)) {
+                Some(Poll::Pending) => Poll::Pending,
+                Some(Poll::Ready(())) | None => Poll::Ready(Some(None)),
+            }
+        })
+        .await
     }
 
     /// One that has died.
     #[cfg(test)]
     pub(crate) fn dead() -> Arc<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| None));
-        runtime.shutdown_background();
-        while !thread.is_finished() {
-            std::thread::yield_now();
-        }
-        Arc::new(Self { handle, thread })
+        let (handle, death) = (runtime.handle().clone(), Arc::<Death>::default());
+        drop(Driven { runtime: Some(runtime), death: Arc::clone(&death) });
+        Arc::new(Self { handle, death })
     }
+}
+
+/// The outcome of `future`, which is polled until `end` by a timer of the background thread, or of
+/// the one that replaces it: the caller may block its own runtime. `known` is tried first. `None`:
+/// the time is over, or there is no thread.
+pub(crate) async fn until<F: Future>(
+    known: Option<&BackgroundThread>,
+    end: Instant,
+    future: F,
+) -> Option<F::Output> {
+    let mut future = pin!(future);
+    if let Some(known) = known.filter(|known| !known.has_died())
+        && let Some(outcome) = known.bound(end, future.as_mut()).await
+    {
+        return outcome;
+    }
+    // Boxed: it is seldom needed.
+    Box::pin(async move {
+        loop {
+            if let Some(outcome) = thread().ok()?.bound(end, future.as_mut()).await {
+                return outcome;
+            }
+        }
+    })
+    .await
 }
 
 /// The runtime of the background thread of this process. The first call starts the thread, and a
@@ -138,30 +201,51 @@ fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
         .enable_all()
         .build()
         .map_err(failed("open files (`ulimit -n`), or find who leaks connections"))?;
-    let (handle, mut driven) = (runtime.handle().clone(), Driven(Some(runtime)));
-    let thread = thread
+    let (handle, death) = (runtime.handle().clone(), Arc::<Death>::default());
+    let driven = Driven { runtime: Some(runtime), death: Arc::clone(&death) };
+    thread
         .name("redlock-bg".to_owned())
-        // Tasks come through the handle; the thread itself only drives them, for ever.
-        .spawn(move || driven.0.take().map(|runtime| runtime.block_on(std::future::pending())))
+        .spawn(move || driven.drive())
         .map_err(failed("threads (`ulimit -u`, or `pids.max` of the container)"))?;
-    Ok(BackgroundThread { handle, thread })
+    Ok(BackgroundThread { handle, death })
 }
 
 /// The runtime of the thread. If the thread cannot be started, the caller drops it, possibly inside
 /// of another runtime.
-struct Driven(Option<Runtime>);
+struct Driven {
+    runtime: Option<Runtime>,
+    death: Arc<Death>,
+}
+
+impl Driven {
+    /// Tasks come through the handle; the thread itself only drives them, for ever. Only a panic of
+    /// the runtime ends it, as where its files were closed by other code.
+    fn drive(&self) {
+        if let Some(runtime) = &self.runtime {
+            runtime.block_on(pending::<()>());
+        }
+    }
+}
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.runtime.take() {
+            // It does not wait for a name server that is silent.
             runtime.shutdown_background();
         }
+        self.death.has_come.store(true, Ordering::Release);
+        // The waiters' wakers are shielded where they come from; this thread panics already.
+        shielded(|| self.death.told.notify_waiters());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const STEP: Duration = Duration::from_millis(50);
 
     #[test]
     fn one_thread_serves_the_process_and_survives_a_panic_of_its_tasks() {
@@ -189,6 +273,76 @@ mod tests {
         assert!(
             text.contains("it stopped during a shutdown, or") && text.ends_with("starts it anew")
         );
+    }
+
+    /// A timer that calls this waker ends the thread, as a file does that other code has closed.
+    struct Kills;
+
+    impl std::task::Wake for Kills {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker panics on purpose");
+        }
+    }
+
+    fn kill(thread: &BackgroundThread) {
+        let mut timer = {
+            let _timers = thread.handle.enter();
+            Box::pin(sleep_until(Instant::now() + Duration::from_millis(1)))
+        };
+        let waker = std::task::Waker::from(Arc::new(Kills));
+        assert!(timer.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        while !thread.has_died() {
+            std::thread::yield_now();
+        }
+    }
+
+    const FOR_EVER: Duration = Duration::from_secs(3600);
+
+    /// A name server that is silent keeps the next thread from nobody.
+    #[test]
+    fn a_thread_that_dies_drops_its_tasks_and_waits_for_no_lookup() {
+        let thread = start(Builder::new()).unwrap();
+        let (alive, ends) = std::sync::mpsc::channel::<()>();
+        let (lookup, lookup_ends) = std::sync::mpsc::channel::<()>();
+        thread.handle.spawn_blocking(move || lookup_ends.recv());
+        thread.handle.spawn(async move {
+            pending::<()>().await;
+            drop(alive);
+        });
+        kill(&thread);
+        assert_eq!(ends.recv(), Err(std::sync::mpsc::RecvError));
+        drop(lookup);
+    }
+
+    #[test]
+    fn a_caller_whose_timer_dies_with_the_thread_goes_on_with_another_one() {
+        let thread = start(Builder::new()).unwrap();
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let (outcome, late) = crate::blocking::block_on(async {
+            let asked = until(Some(&thread), Instant::now() + FOR_EVER, answered);
+            let late = until(Some(&thread), Instant::now() + STEP, pending::<()>());
+            let (mut asked, mut late) = (pin!(asked), pin!(late));
+            poll_fn(|cx| {
+                assert!(asked.as_mut().poll(cx).is_pending());
+                assert!(late.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            kill(&thread);
+            let late = late.await;
+            answer.send(17).unwrap();
+            (asked.await, late)
+        });
+        assert_eq!((outcome, late), (Some(Ok(17)), None));
+    }
+
+    /// Its runtime is shut down in order, and its timers would panic.
+    #[test]
+    fn a_timer_of_a_thread_that_has_died_does_not_panic() {
+        let dead = BackgroundThread::dead();
+        let soon = Instant::now() + STEP;
+        assert_eq!(crate::blocking::block_on(dead.bound(soon, pin!(pending::<()>()))), None);
+        assert_eq!(crate::blocking::block_on(until(Some(&dead), soon, pending::<()>())), None);
     }
 
     #[test]

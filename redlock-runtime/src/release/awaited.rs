@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::inline_release::{InlineRelease, inline, patience};
 use super::release_future::ReleaseFuture;
@@ -70,13 +69,10 @@ pub(super) fn awaited_for_a_while(task: ReleaseTask, route: Arc<dyn LockBackend>
     let (engine, patience) = (Arc::clone(&task.engine), patience(&task.engine));
     let released = inline(task, route, Clock::Boot.now());
     ReleaseFuture::here(&engine, async move {
-        let within = {
-            let timer = background_thread::handle();
-            let _timer = timer.as_ref().ok().map(Handle::enter);
-            timeout(patience, released)
-        };
+        let end = Instant::now() + patience;
+        let released = background_thread::until(None, end, released).await;
         // Its task reports what it finds: once, of a hold of several keys as well.
-        within.await.unwrap_or(Ok(Released::Unknown)).map(|_| Released::Unknown)
+        released.unwrap_or(Ok(Released::Unknown)).map(|_| Released::Unknown)
     })
 }
 

@@ -1,5 +1,7 @@
 //! Waits for a connection to a node, for as long as a call may.
 
+use std::pin::pin;
+
 use super::deadline::{Deadline, bounded};
 use super::failure::{Failure, no_connection};
 use super::send_script::is_passing;
@@ -11,13 +13,13 @@ pub(crate) async fn connect<S: Source>(
     connection: &SharedConnection<S>,
     deadline: &Deadline,
 ) -> Result<Loan<S::Connection>, Failure> {
-    match bounded(connection, deadline, connection.borrow()).await {
-        Ok(Ok(loan)) => Ok(loan),
-        Ok(Err(error)) => {
+    match bounded(connection, deadline, pin!(connection.borrow())).await {
+        Some(Ok(loan)) => Ok(loan),
+        Some(Err(error)) => {
             let why = diagnose(node, &error);
             let is_final = why.is_final && !is_passing::<S>(why.error.kind());
             Err(Failure::not_run(why.error).final_if(is_final))
         }
-        Err(_) => Err(no_connection(node, deadline.within)),
+        None => Err(no_connection(node, deadline.within)),
     }
 }

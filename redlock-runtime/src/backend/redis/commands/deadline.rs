@@ -1,8 +1,9 @@
 //! The deadline of a call, and the timer that keeps it.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::{Instant, Timeout, timeout_at};
+use tokio::time::Instant;
 
 use crate::backend::redis::connection::{SharedConnection, Source};
 
@@ -25,11 +26,11 @@ impl Deadline {
 }
 
 /// Runs `future` until the deadline, by a timer that works even while the caller blocks its own
-/// runtime.
-pub(super) fn bounded<S: Source, F: Future>(
+/// runtime. `None`: the time is over.
+pub(super) async fn bounded<S: Source, F: Future>(
     connection: &SharedConnection<S>,
     deadline: &Deadline,
-    future: F,
-) -> Timeout<F> {
-    connection.with_timers(|| timeout_at(deadline.end, future))
+    future: Pin<&mut F>,
+) -> Option<F::Output> {
+    connection.run_until(deadline.end, future).await
 }

@@ -2,6 +2,8 @@
 
 mod repetition;
 
+use std::pin::pin;
+
 use deadpool_redis::redis::{RedisResult, Value};
 
 pub(crate) use self::repetition::is_passing;
@@ -48,10 +50,12 @@ pub(crate) async fn send_script<S: Source, T>(
             return Err(another_process(node).unknown_if(was_cut));
         }
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
-        match bounded(connection, deadline, call.send(&mut sending.loan, &mut was_cut)).await {
+        let sent_call = call.send(&mut sending.loan, &mut was_cut);
+        let answer = bounded(connection, deadline, pin!(sent_call)).await;
+        match answer {
             // No failure of the server that answers now.
-            Ok(Ok(_)) if sending.loan.is_superseded() => return Err(superseded(node)),
-            Ok(Ok((value, confirmed))) => {
+            Some(Ok(_)) if sending.loan.is_superseded() => return Err(superseded(node)),
+            Some(Ok((value, confirmed))) => {
                 sending.loan.heard();
                 let Some(reply) = decode(&value) else {
                     // The next reply on this connection may be just as wrong.
@@ -64,7 +68,7 @@ pub(crate) async fn send_script<S: Source, T>(
                 let loan = call.replicas.map(|_| sending.loan.clone());
                 return Ok(ScriptAnswer { reply, was_cut, sent, begun, confirmed, loan });
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 let (why, loan) = (diagnose(node, &error), &sending.loan);
                 // `Perhaps`: the connection is still there, and the drop of `sending` undoes the
                 // command over it. Otherwise there is nothing to undo, or no connection for it: the
@@ -75,10 +79,10 @@ pub(crate) async fn send_script<S: Source, T>(
                     break failure;
                 }
                 was_cut = true;
-                let _ = bounded(connection, deadline, pause_after(repeats)).await;
+                let _ = bounded(connection, deadline, pin!(pause_after(repeats))).await;
                 repeats += 1;
             }
-            Err(_) => {
+            None => {
                 connection.gave_no_answer(&sending.loan, sent, &call.key());
                 break no_reply(node, "no reply", deadline.within, true);
             }

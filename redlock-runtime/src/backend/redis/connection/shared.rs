@@ -1,11 +1,12 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::batching::Batching;
 use super::connect::connect;
@@ -151,7 +152,7 @@ impl<S: Source> SharedConnection<S> {
 
     /// Runs `act`, whose timers are those of the background thread for a local connection. A timer
     /// of a thread that has died would panic.
-    pub(crate) fn with_timers<T>(&self, act: impl FnOnce() -> T) -> T {
+    fn with_timers<T>(&self, act: impl FnOnce() -> T) -> T {
         let Some(home) = &self.home else { return act() };
         if let Some(background) = home.background.as_ref().filter(|thread| !thread.has_died()) {
             let _timers = background.handle.enter();
@@ -160,6 +161,17 @@ impl<S: Source> SharedConnection<S> {
         let replaced = background_thread::handle();
         let _timers = replaced.as_ref().ok().map(Handle::enter);
         act()
+    }
+
+    /// Runs `future` until `end`, by a timer of the background thread for a local connection.
+    /// `None`: the time is over.
+    pub(crate) async fn run_until<F: Future>(
+        &self,
+        end: Instant,
+        future: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        let Some(home) = &self.home else { return timeout_at(end, future).await.ok() };
+        background_thread::until(home.background.as_deref(), end, future).await
     }
 
     /// The connection broke, gave a wrong answer, or gave none to a command about `key`.
