@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::mpsc;
 use std::task::Poll;
 
+use deadpool_redis::{Config, Runtime};
 use redlock::{LockError, Redlock, redis_lock};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
@@ -114,6 +115,32 @@ fn calls_that_are_finished_by_a_thread_without_a_runtime_end() {
             }
         });
     }
+}
+
+/// The connections of a pool begin a timer with each command. The server has forgotten its scripts,
+/// so that the thread without a runtime begins the second command.
+#[test]
+fn a_call_over_a_pool_is_finished_by_a_thread_without_a_runtime() {
+    let first = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (_server, redlock, acquire) = first.block_on(async {
+        let server = Server::start().await;
+        let pool = Config::from_url(server.url()).create_pool(Some(Runtime::Tokio1)).unwrap();
+        let redlock = Redlock::builder().pool(pool).build().await.unwrap();
+        for n in 0..MANY {
+            in_background(&redlock, n).await.unwrap();
+        }
+        server.raw().cmd(&["SCRIPT", "FLUSH"]).await;
+        let mut acquire = Box::pin(redlock.lock("k").acquire());
+        poll_fn(|cx| {
+            assert!(acquire.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        (server, redlock, acquire)
+    });
+    let guard = park_on(acquire).unwrap();
+    first.block_on(guard.release()).unwrap();
+    first.block_on(redlock.lock("k").wait(secs(60)).run(async {})).unwrap();
 }
 
 /// Calls as often as it takes to get a local connection, and then computes without coming back to

@@ -1,5 +1,6 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,10 +169,16 @@ impl<S: Source> SharedConnection<S> {
     pub(crate) async fn run_until<F: Future>(
         &self,
         end: Instant,
-        future: Pin<&mut F>,
+        mut future: Pin<&mut F>,
     ) -> Option<F::Output> {
         let Some(home) = &self.home else { return timeout_at(end, future).await.ok() };
-        background_thread::until(home.background.as_deref(), end, future).await
+        let known = home.background.as_deref();
+        if !self.source.inner.has_timers() {
+            return background_thread::until(known, end, future).await;
+        }
+        // Whoever polls may have no timers.
+        let polled = poll_fn(|cx| self.with_timers(|| future.as_mut().poll(cx)));
+        background_thread::until(known, end, polled).await
     }
 
     /// The connection broke, gave a wrong answer, or gave none to a command about `key`.

@@ -44,6 +44,12 @@ pub(crate) trait Source: Send + Sync + 'static {
         false
     }
 
+    /// Do its connections begin timers of their own with each command, on the runtime of whoever
+    /// polls?
+    fn has_timers(&self) -> bool {
+        false
+    }
+
     /// Does the server of `key` answer, or any server at all?
     fn leads(
         _connection: &mut Self::Connection,
@@ -144,6 +150,11 @@ impl Source for Direct {
 
     fn may_be_named(&self) -> bool {
         self.is_server()
+    }
+
+    /// Those of a pool have a limit for each answer.
+    fn has_timers(&self) -> bool {
+        !self.is_server()
     }
 
     const IS_PORTABLE: bool = true;
