@@ -10,7 +10,7 @@
 mod batches;
 mod sent;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, Value};
@@ -36,6 +36,15 @@ struct Made<C> {
     met: MetServer,
 }
 
+/// A connection that may have been given up since.
+pub(super) struct WeakConnection<C>(Weak<Made<C>>);
+
+impl<C: Clone> WeakConnection<C> {
+    pub(super) fn upgrade(&self) -> Option<C> {
+        self.0.upgrade().map(|made| made.connection.clone())
+    }
+}
+
 impl<C> Batching<C> {
     pub(crate) fn met(&self) -> &MetServer {
         &self.made.met
@@ -46,6 +55,11 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
     /// `met`: the server that the connection leads to.
     pub(crate) fn new(connection: C, met: MetServer) -> Self {
         Self { made: Arc::new(Made { connection, met }), own: None, batches: None }
+    }
+
+    /// Refers to the connection without keeping it open.
+    pub(super) fn downgrade(&self) -> WeakConnection<C> {
+        WeakConnection(Arc::downgrade(&self.made))
     }
 
     /// The connection on which every command leaves by itself.

@@ -10,7 +10,6 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
 use super::batching::Batching;
-use super::met_server::Superseded;
 use super::source::{CONNECT, Source};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::health::ServerIdentity;
@@ -40,10 +39,11 @@ impl<S: Source> IdentifiedSource<S> {
             name(connection.clone(), &self.name);
         }
         let met = self.identity.meet(&mut connection, began).await?;
-        if S::LEADS_TO_ONE && self.identity.is_recognizing() {
-            recognize(connection.clone(), Arc::clone(&self.identity), met.superseded.clone());
+        let connection = Batching::new(connection, met);
+        if S::LEADS_TO_ONE && !self.identity.is_asking() {
+            tokio::spawn(recognize(&connection, Arc::clone(&self.identity)));
         }
-        Ok(Batching::new(connection, met))
+        Ok(connection)
     }
 
     /// Notes that a connection is used. Not every one that was made is: one of several attempts to
@@ -73,42 +73,77 @@ fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
 const RECOGNITION: Duration = Duration::from_secs(5);
 /// When a server is asked again that cannot answer for now, as it runs a script or loads its data.
 const ASKED_AGAIN: Duration = Duration::from_millis(200);
+/// How often a connection is looked at whose server has not told who it is.
+const LOOKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// Asks which process answers a connection. The commands of the connection do not wait for that:
 /// if it leads to another process than a newer one does, it is left as soon as it has answered.
-fn recognize(
-    mut connection: impl ConnectionLike + Send + 'static,
+fn recognize<C: ConnectionLike + Clone + Send + Sync + 'static>(
+    connection: &Batching<C>,
     identity: Arc<ServerIdentity>,
-    superseded: Superseded,
-) {
-    tokio::spawn(async move {
-        let mut command = redis::cmd("INFO");
-        command.arg("server");
-        let asked = async {
-            loop {
-                match command.query_async::<String>(&mut connection).await {
-                    Err(error) if matches!(error.code(), Some("BUSY" | "LOADING")) => {
-                        sleep(ASKED_AGAIN).await;
-                    }
-                    answer => return answer,
-                }
-            }
+) -> impl Future<Output = ()> + Send + use<C> {
+    let superseded = connection.met().superseded.clone();
+    let connection = connection.downgrade();
+    let first = connection.upgrade().filter(|_| identity.is_recognizing());
+    async move {
+        let mut info = match first {
+            Some(connection) => ask(connection, &identity).await,
+            None => None,
         };
-        let info = match timeout(RECOGNITION, asked).await {
-            Ok(Ok(info)) => info,
-            // Another server behind this address may know INFO: an unknown command is no denial.
-            Ok(Err(error)) if error.code() == Some("NOPERM") => {
-                identity.info_denial.denied(CLOCK.now());
+        let mut rounds = 0_u64;
+        let info = loop {
+            if let Some(info) = info {
+                break info;
+            }
+            sleep(LOOKED_AGAIN).await;
+            let Some(connection) = connection.upgrade().filter(|_| !superseded.is_set()) else {
                 return;
+            };
+            if !identity.is_recognizing() {
+                continue;
             }
-            _ => return,
+            rounds += 1;
+            // More and more seldom while it is denied: each time leaves an entry in `ACL LOG`.
+            if !identity.info_denial.was_denied() || rounds.is_power_of_two() {
+                info = ask(connection, &identity).await;
+            }
         };
-        drop(connection);
-        identity.info_denial.allowed();
         while let Some(pause) = identity.recognize(&info, &superseded) {
             sleep(pause).await;
         }
-    });
+    }
+}
+
+/// What a server tells of itself. `None`: it does not, for now.
+async fn ask(
+    mut connection: impl ConnectionLike + Send,
+    identity: &ServerIdentity,
+) -> Option<String> {
+    let mut command = redis::cmd("INFO");
+    command.arg("server");
+    let asked = async {
+        loop {
+            match command.query_async::<String>(&mut connection).await {
+                Err(error) if matches!(error.code(), Some("BUSY" | "LOADING")) => {
+                    sleep(ASKED_AGAIN).await;
+                }
+                answer => return answer,
+            }
+        }
+    };
+    match timeout(RECOGNITION, asked).await.ok()? {
+        Ok(info) => {
+            identity.info_denial.allowed();
+            Some(info)
+        }
+        // Another server behind this address may know INFO: an unknown command is no denial.
+        Err(error) => {
+            if error.code() == Some("NOPERM") {
+                identity.info_denial.denied(CLOCK.now());
+            }
+            None
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +153,7 @@ mod tests {
     use crate::backend::redis::connection::{
         Scripted, SharedConnection, bulk, single_commands, unidentified,
     };
+    use crate::mutex::Mutex;
 
     /// The first connect takes longer than the second one.
     #[derive(Default)]
@@ -263,6 +299,66 @@ mod tests {
         let [first, second] = [connect().await, connect().await];
         assert!(first.met().superseded.is_set() && !second.met().superseded.is_set());
         assert!(!identity.info_denial.was_denied());
+    }
+
+    /// A connection whose clones share the answers that are left.
+    #[derive(Clone)]
+    struct InOrder(Arc<Mutex<Scripted>>);
+
+    impl ConnectionLike for InOrder {
+        fn req_packed_command<'a>(
+            &'a mut self,
+            command: &'a redis::Cmd,
+        ) -> redis::RedisFuture<'a, Value> {
+            let answer = self.0.lock().answer(command);
+            Box::pin(async { answer })
+        }
+
+        single_commands!();
+    }
+
+    /// The address moves after the first connect, while the user may not run INFO.
+    #[derive(Default)]
+    struct AllowedLater(AtomicU64);
+
+    impl Source for AllowedLater {
+        type Connection = InOrder;
+
+        async fn connect(&self) -> RedisResult<InOrder> {
+            let denied = "-NOPERM no permissions to run the 'info' command";
+            let scripted = match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Scripted::new([denied, denied, &bulk("run_id:a")]),
+                _ => Scripted::new([&bulk("run_id:b")]),
+            };
+            Ok(InOrder(Arc::new(Mutex::new(scripted))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_made_while_info_was_denied_is_asked_later() {
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+        let source = IdentifiedSource::new(AllowedLater::default(), "n".into(), &identity);
+        let first = source.connect().await.unwrap();
+        sleep(RECOGNITION).await;
+        let second = source.connect().await.unwrap();
+        assert!(!first.met().superseded.is_set());
+        for _ in 0..4 {
+            // As if the denial were an hour old.
+            identity.info_denial.allowed();
+            identity.info_denial.denied(CLOCK.now().minus(Duration::from_secs(3600)));
+            sleep(LOOKED_AGAIN).await;
+        }
+        assert!(first.met().superseded.is_set() && !second.met().superseded.is_set());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_given_up_is_asked_no_more() {
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+        let source = IdentifiedSource::new(AllowedLater::default(), "n".into(), &identity);
+        drop(source.connect().await.unwrap());
+        sleep(2 * LOOKED_AGAIN).await;
+        let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        assert_eq!(alive, 0, "its task has ended");
     }
 
     #[tokio::test(start_paused = true)]
