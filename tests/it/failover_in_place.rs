@@ -8,7 +8,8 @@ use redlock::{LeaseState, LostReason, Redlock};
 
 use crate::support::proxy::{Then, command, contains};
 use crate::support::{
-    Masters, Proxy, Replicated, Server, capture, eventually, ms, secs, time_passes, unique_prefix,
+    Masters, Proxy, Replicated, Server, capture, eventually, lines_of, ms, secs, time_passes,
+    unique_prefix,
 };
 
 /// The connection for renewals leads to the old server, where the lock never was. Neither server
@@ -148,6 +149,32 @@ async fn who_listens_at_the_master_of_before_does_not_believe_that_it_was_handed
         let met = [before.await.unwrap().unwrap(), behind.await.unwrap().unwrap()];
         assert_eq!(met, [0, 0], "two holders at once");
     }
+}
+
+/// Nobody waits, whose look would show that the subscription is not counted.
+#[tokio::test]
+async fn a_subscription_leaves_a_server_that_became_a_replica() {
+    let servers = Replicated::start(1).await;
+    let proxy = Proxy::start(servers.server(0));
+    let prefix = unique_prefix();
+    let client = async |url: String| {
+        Redlock::builder().url(url).prefix(prefix.clone()).build().await.unwrap()
+    };
+    let (moved, other) = (client(proxy.url()).await, client(servers.server(0).url()).await);
+    let listens = async |n: usize| {
+        let channels = servers.server(n).raw().cmd(&["PUBSUB", "CHANNELS", "redlock:*"]).await;
+        !lines_of(channels).is_empty()
+    };
+    let holder = other.lock("k").acquire().await.unwrap();
+    let waiter = tokio::spawn(moved.lock("k").wait(secs(60)).acquire());
+    eventually(secs(20), || listens(0)).await;
+    holder.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+
+    servers.promote(1).await;
+    proxy.lead_to(servers.server(1));
+    moved.lock("after").wait(secs(20)).run(async {}).await.unwrap();
+    eventually(secs(20), || listens(1)).await;
 }
 
 fn queue(prefix: &str) -> String {

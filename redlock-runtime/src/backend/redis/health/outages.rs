@@ -36,6 +36,10 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>, check: &dyn HealthCheck
             if !health.is_out() || health.answers_again() {
                 if health.take_suspicion() && S::LEADS_TO_ONE {
                     identify(core).await;
+                    // The subscription may still be with a server that was left, or is a replica.
+                    if core.registry.is_heard() {
+                        core.registry.doubt();
+                    }
                 }
                 health.end_if_over();
                 if !health.is_out() {
