@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis;
 use deadpool_redis::redis::{RedisResult, Value};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout};
 
 use super::mailbox;
@@ -100,9 +100,7 @@ impl<S: Source> Listening<'_, S> {
     /// Sends a test message, and waits until it is received.
     async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
         if let Some(key) = mailbox::key_of(&self.route.core.registry.channel) {
-            let connection = &mut self.route.connection.borrow().await?.connection;
-            let put = mailbox::put(key, OWN_MESSAGE);
-            put.query_async::<Value>(connection).await.map_err(founders::first)?;
+            self.put(key).await?;
         } else {
             // Heard through a replica, it would not be counted, and neither would signals. In a
             // cluster, any server may have it.
@@ -112,7 +110,7 @@ impl<S: Source> Listening<'_, S> {
         }
         loop {
             match heard.recv().await {
-                Some(News::Message(message)) if message == OWN_MESSAGE.as_bytes() => return Ok(()),
+                Some(news) if is_own(&news) => return Ok(()),
                 // An older message: a mailbox keeps messages that came while no connection fetched
                 // them.
                 Some(news) => self.pass_on(&news),
@@ -130,20 +128,29 @@ impl<S: Source> Listening<'_, S> {
         Ok(publish.query_async::<i64>(connection).await? > 0)
     }
 
-    /// A signal seems to have been missed. Is the subscription known to be with another server? A
-    /// mailbox is where the commands are.
-    async fn is_misled(&self) -> bool {
+    /// Puts a test message into the mailbox, over the connection for commands.
+    async fn put(&self, key: &str) -> RedisResult<()> {
+        let connection = &mut self.route.connection.borrow().await?.connection;
+        let put = mailbox::put(key, OWN_MESSAGE);
+        put.query_async::<Value>(connection).await.map(drop).map_err(founders::first)
+    }
+
+    /// A signal seems to have been missed. Is the subscription known to be with another server?
+    /// `own`: notified when a test message is received.
+    async fn is_misled(&self, own: &Notify) -> bool {
         let registry = &self.route.core.registry;
         registry.doubted().await;
-        if mailbox::key_of(&registry.channel).is_some() {
-            return false;
-        }
-        matches!(timeout(REPLY, self.is_counted()).await, Ok(Ok(false)))
+        let Some(key) = mailbox::key_of(&registry.channel) else {
+            return matches!(timeout(REPLY, self.is_counted()).await, Ok(Ok(false)));
+        };
+        matches!(timeout(REPLY, self.put(key)).await, Ok(Ok(())))
+            && timeout(REPLY, own.notified()).await.is_err()
     }
 
     /// Passes on received messages, until the connection breaks.
     async fn hear(&self, mut subscription: PubsubStream, mut heard: Heard) {
-        let mut misled = pin!(self.is_misled());
+        let own = Notify::new();
+        let mut misled = pin!(self.is_misled(&own));
         loop {
             tokio::select! {
                 biased;
@@ -151,14 +158,19 @@ impl<S: Source> Listening<'_, S> {
                     tell!(debug, node = self.route.core.name, %error, "the subscription broke");
                     break;
                 }
-                Some(news) = heard.recv() => self.pass_on(&news),
+                Some(news) = heard.recv() => {
+                    if is_own(&news) {
+                        own.notify_one();
+                    }
+                    self.pass_on(&news);
+                }
                 is_misled = &mut misled, if S::LEADS_TO_ONE => {
                     if is_misled {
                         let node = &self.route.core.name;
                         tell!(debug, node, "the subscription is with another server");
                         break;
                     }
-                    misled.set(self.is_misled());
+                    misled.set(self.is_misled(&own));
                 }
             }
         }
@@ -191,6 +203,10 @@ impl<S: Source> Listening<'_, S> {
             }
         });
     }
+}
+
+fn is_own(news: &News) -> bool {
+    matches!(news, News::Message(message) if message == OWN_MESSAGE.as_bytes())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use deadpool_redis::redis::RedisResult;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult};
 
 use super::*;
 use crate::backend::redis::connection::Scripted;
@@ -11,6 +12,7 @@ use crate::backend::{BackgroundWork, FifoQueue, QueueSignal, RedisNode, TokensUs
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
+use crate::mutex::Mutex;
 use crate::owner::Owner;
 
 /// Its subscriptions break soon after they are made; the last one hangs while it is made.
@@ -131,6 +133,77 @@ async fn whoever_waits_looks_when_a_subscription_breaks_and_when_the_next_one_is
     tokio::select! {
         () = listening.listen() => unreachable!("it can subscribe"),
         () = calls => {}
+    }
+}
+
+/// A client of a pool. Commands reach another server than its mailbox, or the same.
+#[derive(Clone, Default)]
+struct Elsewhere {
+    is_same: bool,
+    listeners: Arc<Mutex<Vec<Listener>>>,
+}
+
+impl Source for Elsewhere {
+    type Connection = Self;
+
+    async fn connect(&self) -> RedisResult<Self> {
+        Ok(self.clone())
+    }
+
+    fn channel(&self, prefix: &str) -> String {
+        mailbox::channel(prefix)
+    }
+
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
+        listener.pass_on(OWN_MESSAGE.into());
+        self.listeners.lock().push(listener);
+        Ok(Some(Box::pin(std::future::pending())))
+    }
+}
+
+impl ConnectionLike for Elsewhere {
+    fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async { Ok(Value::Nil) })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        if self.is_same
+            && let Some(listener) = self.listeners.lock().last()
+        {
+            listener.pass_on(OWN_MESSAGE.into());
+        }
+        Box::pin(async { Ok(vec![Value::Int(1); 2]) })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// As where the address moves to another server, and the first one lives on.
+#[tokio::test(start_paused = true)]
+async fn a_mailbox_that_commands_do_not_reach_is_left() {
+    for is_same in [false, true] {
+        let source = Elsewhere { is_same, ..Elsewhere::default() };
+        let listeners = Arc::clone(&source.listeners);
+        let route = Route::new(NodeCore::new("n".to_owned(), source, NodeOptions::default()));
+        let registry = &route.core.registry;
+        let listening = Listening { route: &route };
+        let doubted = async {
+            let _ = registry.channel_within(Duration::from_secs(8)).await;
+            registry.doubt();
+            tokio::time::sleep(3 * REPLY).await;
+            assert_eq!(listeners.lock().len() == 1, is_same);
+        };
+        tokio::select! {
+            () = listening.listen() => unreachable!("it can subscribe"),
+            () = doubted => {}
+        }
     }
 }
 
