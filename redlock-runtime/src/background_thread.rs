@@ -14,7 +14,6 @@ use std::thread::Builder;
 
 use tokio::runtime;
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::process;
@@ -40,23 +39,19 @@ pub(crate) trait Resident: Send + Sync {
 
 pub(crate) struct BackgroundThread {
     pub(crate) handle: Handle,
-    death: Arc<Death>,
-}
-
-/// Whether the thread has died. Then its runtime has no tasks and no timers any more.
-#[derive(Default)]
-struct Death {
-    has_come: AtomicBool,
-    told: Notify,
+    has_died: Arc<AtomicBool>,
 }
 
 impl BackgroundThread {
+    /// Has it died? Then its runtime has no tasks and no timers any more.
     pub(crate) fn has_died(&self) -> bool {
-        self.death.has_come.load(Ordering::Acquire)
+        self.has_died.load(Ordering::Acquire)
     }
 
-    /// The outcome of `future`; the inner `None`: `end` came first. `None`: the thread has died,
-    /// which its timers do not tell. Some of them would panic, and others never ring.
+    /// The outcome of `future`; the inner `None`: `end` came first. `None`: the thread has died.
+    /// Some of its timers would panic then, and others never ring: whoever waits for an answer that
+    /// does not come learns of that death when it is polled for another reason. To be told of it,
+    /// each command would have to be entered in a list that all threads share.
     async fn bound<F: Future>(
         &self,
         end: Instant,
@@ -66,13 +61,11 @@ impl BackgroundThread {
             let _timers = self.handle.enter();
             sleep_until(end)
         });
-        let mut dies = pin!(self.death.told.notified());
         poll_fn(|cx| {
             if let Poll::Ready(outcome) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(Some(outcome)));
             }
-            // The look comes last, so that no death is missed.
-            if dies.as_mut().poll(cx).is_ready() || self.has_died() {
+            if self.has_died() {
                 return Poll::Ready(None);
             }
             // It panics where the thread dies in this moment.
@@ -88,9 +81,9 @@ impl BackgroundThread {
     #[cfg(test)]
     pub(crate) fn dead() -> Arc<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (handle, death) = (runtime.handle().clone(), Arc::<Death>::default());
-        drop(Driven { runtime: Some(runtime), death: Arc::clone(&death) });
-        Arc::new(Self { handle, death })
+        let (handle, has_died) = (runtime.handle().clone(), Arc::<AtomicBool>::default());
+        drop(Driven { runtime: Some(runtime), has_died: Arc::clone(&has_died) });
+        Arc::new(Self { handle, has_died })
     }
 }
 
@@ -201,20 +194,20 @@ fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
         .enable_all()
         .build()
         .map_err(failed("open files (`ulimit -n`), or find who leaks connections"))?;
-    let (handle, death) = (runtime.handle().clone(), Arc::<Death>::default());
-    let driven = Driven { runtime: Some(runtime), death: Arc::clone(&death) };
+    let (handle, has_died) = (runtime.handle().clone(), Arc::<AtomicBool>::default());
+    let driven = Driven { runtime: Some(runtime), has_died: Arc::clone(&has_died) };
     thread
         .name("redlock-bg".to_owned())
         .spawn(move || driven.drive())
         .map_err(failed("threads (`ulimit -u`, or `pids.max` of the container)"))?;
-    Ok(BackgroundThread { handle, death })
+    Ok(BackgroundThread { handle, has_died })
 }
 
 /// The runtime of the thread. If the thread cannot be started, the caller drops it, possibly inside
 /// of another runtime.
 struct Driven {
     runtime: Option<Runtime>,
-    death: Arc<Death>,
+    has_died: Arc<AtomicBool>,
 }
 
 impl Driven {
@@ -233,9 +226,7 @@ impl Drop for Driven {
             // It does not wait for a name server that is silent.
             runtime.shutdown_background();
         }
-        self.death.has_come.store(true, Ordering::Release);
-        // The waiters' wakers are shielded where they come from; this thread panics already.
-        shielded(|| self.death.told.notify_waiters());
+        self.has_died.store(true, Ordering::Release);
     }
 }
 
