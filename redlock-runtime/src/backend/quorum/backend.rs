@@ -171,8 +171,8 @@ impl Quorum {
             return Err(Fault { is_unknown: true, is_final: false, ..fault });
         }
         if sent.elapsed() + validity::drift(claim.expire) >= claim.expire {
-            // The answers are due to the end of its lease, and not to another caller. The call finds
-            // that out, and does not use the token.
+            // The answers are due to the end of its lease, and not to another caller. The call
+            // finds that out, and does not use the token.
             return Ok(Acquired::granted(fencing_token));
         }
         let (holder, free_in) = (None, None);
