@@ -143,8 +143,11 @@ impl<S: Source> Listening<'_, S> {
         let Some(key) = mailbox::key_of(&registry.channel) else {
             return matches!(timeout(REPLY, self.is_counted()).await, Ok(Ok(false)));
         };
+        // One that is received before the new one is sent is an older one, and proves nothing.
+        let mut received = pin!(own.notified());
+        received.as_mut().enable();
         matches!(timeout(REPLY, self.put(key)).await, Ok(Ok(())))
-            && timeout(REPLY, own.notified()).await.is_err()
+            && timeout(REPLY, received).await.is_err()
     }
 
     /// Passes on received messages, until the connection breaks.
@@ -160,7 +163,7 @@ impl<S: Source> Listening<'_, S> {
                 }
                 Some(news) = heard.recv() => {
                     if is_own(&news) {
-                        own.notify_one();
+                        own.notify_waiters();
                     }
                     self.pass_on(&news);
                 }
