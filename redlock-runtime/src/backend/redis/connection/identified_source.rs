@@ -90,7 +90,7 @@ fn recognize<C: ConnectionLike + Clone + Send + Sync + 'static>(
             Some(connection) => ask(connection, &identity).await,
             None => None,
         };
-        let mut rounds = 0_u64;
+        let (mut rounds, mut was_denied) = (0_u64, identity.info_denial.was_denied());
         let info = loop {
             if let Some(info) = info {
                 break info;
@@ -103,9 +103,12 @@ fn recognize<C: ConnectionLike + Clone + Send + Sync + 'static>(
                 continue;
             }
             rounds += 1;
-            // More and more seldom while it is denied: each time leaves an entry in `ACL LOG`.
-            if !identity.info_denial.was_denied() || rounds.is_power_of_two() {
+            // More and more seldom, unless another connection has been answered since: a denial
+            // leaves an entry in `ACL LOG`, and a server that has renamed INFO never answers.
+            let is_allowed = was_denied && !identity.info_denial.was_denied();
+            if is_allowed || rounds.is_power_of_two() {
                 info = ask(connection, &identity).await;
+                was_denied = identity.info_denial.was_denied();
             }
         };
         while let Some(pause) = identity.recognize(&info, &superseded) {
@@ -349,6 +352,26 @@ mod tests {
             sleep(LOOKED_AGAIN).await;
         }
         assert!(first.met().superseded.is_set() && !second.met().superseded.is_set());
+    }
+
+    impl Source for InOrder {
+        type Connection = Self;
+
+        async fn connect(&self) -> RedisResult<Self> {
+            Ok(self.clone())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_has_renamed_info_is_asked_more_and_more_seldom() {
+        let server = Arc::new(Mutex::new(Scripted::new(["-ERR unknown command"; 99])));
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+        let source = IdentifiedSource::new(InOrder(Arc::clone(&server)), "n".into(), &identity);
+        let _connection = source.connect().await.unwrap();
+        sleep(70 * LOOKED_AGAIN).await;
+        let server = server.lock();
+        let asked = server.asked().into_iter().filter(|asked| asked.starts_with("INFO"));
+        assert_eq!(asked.count(), 8, "at once, and after 1, 2, 4, 8, 16, 32, 64 minutes");
     }
 
     #[tokio::test(start_paused = true)]
