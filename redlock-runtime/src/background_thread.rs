@@ -14,7 +14,7 @@ use std::thread::Builder;
 
 use tokio::runtime;
 use tokio::runtime::{Handle, Runtime};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::process;
 use super::process::PerProcess;
@@ -68,7 +68,7 @@ impl BackgroundThread {
             if self.has_died() {
                 return Poll::Ready(None);
             }
-            // It panics where the thread dies in this moment.
+            // It panics where the thread dies in this moment: the answer is awaited no longer.
             match shielded(|| timer.as_mut().poll(cx)) {
                 Some(Poll::Pending) => Poll::Pending,
                 Some(Poll::Ready(())) | None => Poll::Ready(Some(None)),
@@ -89,7 +89,7 @@ impl BackgroundThread {
 
 /// The outcome of `future`, which is polled until `end` by a timer of the background thread, or of
 /// the one that replaces it: the caller may block its own runtime. `known` is tried first. `None`:
-/// the time is over, or there is no thread.
+/// the time is over.
 pub(crate) async fn until<F: Future>(
     known: Option<&BackgroundThread>,
     end: Instant,
@@ -102,14 +102,24 @@ pub(crate) async fn until<F: Future>(
         return outcome;
     }
     // Boxed: it is seldom needed.
-    Box::pin(async move {
-        loop {
-            if let Some(outcome) = thread().ok()?.bound(end, future.as_mut()).await {
-                return outcome;
-            }
+    Box::pin(until_by_another(thread, end, future)).await
+}
+
+/// The same by the timers of `next`, or, where no thread is granted, by those of the caller's
+/// runtime.
+async fn until_by_another<F: Future>(
+    next: impl Fn() -> Result<Arc<BackgroundThread>, LockError>,
+    end: Instant,
+    mut future: Pin<&mut F>,
+) -> Option<F::Output> {
+    while let Ok(thread) = next() {
+        if let Some(outcome) = thread.bound(end, future.as_mut()).await {
+            return outcome;
         }
-    })
-    .await
+    }
+    // A thread without a runtime has no timers.
+    Handle::try_current().ok()?;
+    timeout_at(end, future).await.ok()
 }
 
 /// The runtime of the background thread of this process. The first call starts the thread, and a
@@ -311,7 +321,7 @@ mod tests {
         let (answer, answered) = tokio::sync::oneshot::channel();
         let (outcome, late) = crate::blocking::block_on(async {
             let asked = until(Some(&thread), Instant::now() + FOR_EVER, answered);
-            let late = until(Some(&thread), Instant::now() + STEP, pending::<()>());
+            let late = until(Some(&thread), Instant::now() + 10 * STEP, pending::<()>());
             let (mut asked, mut late) = (pin!(asked), pin!(late));
             poll_fn(|cx| {
                 assert!(asked.as_mut().poll(cx).is_pending());
@@ -325,6 +335,16 @@ mod tests {
             (asked.await, late)
         });
         assert_eq!((outcome, late), (Some(Ok(17)), None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_goes_on_by_its_own_timers_where_no_thread_is_granted() {
+        let none = || Err(stopped("a test"));
+        let soon = Instant::now() + STEP;
+        let answered = pin!(tokio::task::yield_now());
+        assert_eq!(until_by_another(none, soon, answered).await, Some(()));
+        assert_eq!(until_by_another(none, soon, pin!(pending::<()>())).await, None);
+        assert_eq!(Instant::now(), soon);
     }
 
     /// Its runtime is shut down in order, and its timers would panic.
