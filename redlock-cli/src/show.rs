@@ -43,7 +43,7 @@ fn known(views: &[View]) -> impl Iterator<Item = &Details> {
 }
 
 /// The longest queue: with several servers each has one, usually of the same processes.
-/// `None`: this user may not see any, or no server answers.
+/// `None`: this user may not see any.
 fn queue(views: &[View]) -> Option<&[Waiter]> {
     let queues = known(views).filter_map(|details| details.queue.as_deref());
     queues.max_by_key(|queue| queue.len())
