@@ -51,18 +51,24 @@ pub(super) async fn attempt(
             Ok(if was_cut { tenure.cut() } else { tenure })
         }
         Ok(Acquired::Refused { holder, free_in, was_cut, is_split }) => {
-            if !was_cut {
-                unanswered.answered();
-            }
             let answer = Busy { holder, free_in, is_split };
-            Err(Ungranted::Busy { answer, is_spent: was_cut })
+            Err(Ungranted::Busy { answer, is_spent: was_cut }.noted(unanswered))
         }
-        Err(fault) => {
-            // If the outcome is unknown, a command of this owner may still arrive.
-            if !fault.is_unknown {
-                unanswered.answered();
-            }
-            Err(Ungranted::Failed(fault))
+        Err(fault) => Err(Ungranted::Failed(fault).noted(unanswered)),
+    }
+}
+
+impl Ungranted {
+    /// Keeps what is `unanswered` from a clean-up, unless a command of this owner may still arrive.
+    #[cold]
+    fn noted(self, unanswered: Unanswered<'_>) -> Self {
+        let may_arrive = match &self {
+            Self::Busy { is_spent, .. } => *is_spent,
+            Self::Failed(fault) => fault.is_unknown,
+        };
+        if !may_arrive {
+            unanswered.answered();
         }
+        self
     }
 }

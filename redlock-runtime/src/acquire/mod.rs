@@ -13,6 +13,7 @@ mod inside;
 mod nesting;
 mod not_all;
 mod observed;
+mod one_key;
 mod order;
 mod several;
 mod try_once;

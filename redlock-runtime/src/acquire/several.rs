@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::acquiring::{Acquiring, acquire_one, start, take};
+use super::acquiring::{Acquiring, start};
 use super::agreement::{Failed, agree};
 use super::at_once::{AtOnce, Refusal};
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
 use super::inside::inside;
 use super::observed::CallTime;
+use super::one_key::{acquire_one, take};
 use super::order::{Acquisition, Order};
 use super::{nesting, not_all};
 use crate::backend::LockBackend;

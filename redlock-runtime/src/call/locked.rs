@@ -76,29 +76,18 @@ where
         let mut this = self.project();
         let stage = this.stage.stage();
         if let BodyState::Runs { future } = this.body.as_mut().project() {
-            if let Err(error) = ready!(stage.poll_acquire(cx)) {
-                this.body.set(Body::Gone);
-                return Poll::Ready(fail(this.on_error, error));
-            }
-            match ready!(stage.step(cx, |cx| future.poll(cx))) {
-                Ok(output) => {
-                    // The user's locals and arguments are dropped before the release.
-                    drop_body(stage, this.body.as_mut());
-                    if !stage.begin_release(S::KEEPS) {
-                        return Poll::Ready(output);
-                    }
-                    match S::put(output) {
-                        Ok(output) => this.body.set(Body::Finished { output }),
-                        // The release goes on in the background.
-                        Err(output) => return Poll::Ready(output),
-                    }
-                }
-                Err(error) => {
-                    drop_body(stage, this.body.as_mut());
-                    // Its drop releases the lock in the background if it is still held.
-                    *stage = Stage::Done;
-                    return Poll::Ready(fail(this.on_error, error));
-                }
+            let finished = ready!(stage.poll_body(cx, |cx| future.poll(cx)));
+            // The user's locals and arguments are dropped before the release.
+            drop_body(stage, this.body.as_mut());
+            let kept = match finished {
+                Ok(output) if stage.begin_release(S::KEEPS) => S::put(output),
+                Ok(output) => Err(output),
+                Err(error) => Err(fail(this.on_error, stage, error)),
+            };
+            match kept {
+                Ok(output) => this.body.set(Body::Finished { output }),
+                // If there is a release, it goes on in the background.
+                Err(output) => return Poll::Ready(output),
             }
         }
         ready!(stage.poll_release(cx));
@@ -119,7 +108,13 @@ fn drop_body<F, S>(stage: &mut Stage, mut body: Pin<&mut Body<F, S>>) {
     }
 }
 
-fn fail<H: FnOnce(LockError) -> T, T>(on_error: &mut Option<H>, error: LockError) -> T {
+/// The output of a call whose body did not come to its end. A lock that is still held is released
+/// in the background.
+fn fail<H, T>(on_error: &mut Option<H>, stage: &mut Stage, error: LockError) -> T
+where
+    H: FnOnce(LockError) -> T,
+{
+    *stage = Stage::Done;
     match on_error.take() {
         Some(on_error) => on_error(error),
         None => after_completion(WHAT),

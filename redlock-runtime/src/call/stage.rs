@@ -63,8 +63,19 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
+    /// Acquires the lock, then takes one step of the body if the lease allows it.
+    pub(crate) fn poll_body<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LockError>> {
+        ready!(self.poll_acquire(cx))?;
+        let Self::Holding { watch, span, .. } = self else { after_completion(WHAT) };
+        watch.step(cx, |cx| span.in_scope(|| step(cx)))
+    }
+
     /// Ready when the lock is held, or when acquiring it failed.
-    pub(crate) fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+    fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         loop {
             match self {
                 Self::Holding { .. } => return Poll::Ready(Ok(())),
@@ -74,30 +85,14 @@ impl Stage {
                     self.begin(spec, key, client).map_err(|error| error.about(spec.template))?;
                 }
                 Self::Acquiring { spec, future } => {
-                    let granted = ready!(Pin::new(future).poll(cx));
-                    let spec = *spec;
+                    let (granted, spec) = (ready!(Pin::new(future).poll(cx)), *spec);
                     *self = Self::Done;
                     self.begin_holding(spec, granted?);
                 }
-                Self::Entering { spec, entering } => {
-                    let entered = ready!(Pin::new(entering).poll(cx));
-                    let spec = *spec;
-                    *self = Self::Done;
-                    self.reenter(spec, entered?);
-                }
+                Self::Entering { .. } => ready!(self.poll_entering(cx))?,
                 Self::Releasing { .. } | Self::Done => after_completion(WHAT),
             }
         }
-    }
-
-    /// One step of the body, if the lease allows it.
-    pub(crate) fn step<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<Result<T, LockError>> {
-        let Self::Holding { watch, span, .. } = self else { after_completion(WHAT) };
-        watch.step(cx, |cx| span.in_scope(|| step(cx)))
     }
 
     /// Drops the body, or what is left of it: its destructors see the lease that it had.
@@ -114,17 +109,13 @@ impl Stage {
         let Self::Holding { awaits_release, watch, ownership, .. } = self else {
             after_completion(WHAT)
         };
-        let released = ownership.take().and_then(|ownership| {
-            if *awaits_release {
-                ownership.release_after_body()
-            } else {
-                ownership.release_unawaited(may_wait)
-            }
+        let released = ownership.take().and_then(|ownership| match awaits_release {
+            true => ownership.release_after_body(),
+            false => ownership.release_unawaited(may_wait),
         });
         let has_to_wait = released.is_some();
-        let next =
-            released.map(|future| Self::Releasing { hold: Arc::clone(watch.hold()), future });
-        *self = next.unwrap_or(Self::Done);
+        let releasing = |future| Self::Releasing { hold: Arc::clone(watch.hold()), future };
+        *self = released.map_or(Self::Done, releasing);
         has_to_wait
     }
 
@@ -155,8 +146,7 @@ impl Stage {
         let text = match rendered {
             Rendered::One(text) => text,
             Rendered::Several(names) => {
-                kind.check_several(min_hold)?;
-                return self.begin_several(spec, &names, &redlock, policy);
+                return self.begin_several(spec, &names, kind, &redlock, policy);
             }
         };
         // A text that is the key of a hold has been checked.

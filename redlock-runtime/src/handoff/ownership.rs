@@ -118,6 +118,20 @@ impl Ownership {
         })
     }
 
+    /// Lets go of a lock that was not released. `false`: this is the child of a fork. The parent
+    /// has the lock, and another of its threads may hold a mutex that a drop would lock.
+    #[cold]
+    fn let_go_in_background(&mut self) -> bool {
+        if self.hold.is_forked() {
+            std::mem::forget((self.held.take(), std::mem::take(&mut self.further)));
+            return false;
+        }
+        let now = self.engine.clock().now();
+        // The background thread sends it: the runtime may be about to end, and its timers with it.
+        self.let_go(now).for_each(release::in_background);
+        true
+    }
+
     /// `pass_on_at`: when the hold ended, if the lease still held then, and it had no `min_hold`.
     fn let_go_of(
         &self,
@@ -147,16 +161,8 @@ impl Ownership {
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        if self.held.is_some() && self.hold.is_forked() {
-            // The parent has the lock, and another of its threads may hold a mutex that this drop
-            // would lock.
-            return std::mem::forget((self.held.take(), std::mem::take(&mut self.further)));
-        }
-        if self.held.is_some() {
-            let now = self.engine.clock().now();
-            // The background thread sends it: the runtime may be about to end, and its timers with
-            // it.
-            self.let_go(now).for_each(release::in_background);
+        if self.held.is_some() && !self.let_go_in_background() {
+            return;
         }
         if !self.hold.is_taken() {
             drop(self.hold.take_pending());

@@ -19,8 +19,8 @@ use crate::thread_exit::Unsent;
 /// future. Otherwise its runtime may end as soon as the call returns, and the background thread
 /// sends the release.
 pub(crate) fn unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
-    let route = task.engine.route().filter(|_| may_wait && !task.engine.is_embedded());
-    let Some(route) = route else {
+    let may_send = may_wait && !task.engine.is_embedded();
+    let Some(route) = task.engine.route().filter(|_| may_send) else {
         in_background(task);
         return None;
     };

@@ -3,11 +3,16 @@
 use std::time::Duration;
 
 use super::clock::CLOCK;
-use super::commands::{Deadline, ScriptCall, by_kind, exclusive, no_undo, send_script};
+use super::commands::{
+    Deadline, Failure, ScriptAnswer, ScriptCall, by_kind, exclusive, no_undo, send_script,
+};
 use super::connection::Source;
 use super::route::{Route, is_queue_out_of_reach};
 use crate::backend::{CLAIM_WINDOW, Claim, Fault, Found, Release};
 use crate::error::NodeErrorKind;
+
+/// What a release found, and whether somebody waits who has, or shall have, the lock next.
+type ReleaseAnswer<S> = ScriptAnswer<(Found, bool), <S as Source>::Connection>;
 
 impl<S: Source> Route<S> {
     pub(super) async fn release_within(
@@ -43,34 +48,49 @@ impl<S: Source> Route<S> {
         within: Duration,
         may_have_run: bool,
     ) -> Result<Found, Fault> {
-        let (core, deadline) = (&self.core, Deadline::after(within));
-        let mut has_queue = !core.release_keys_denial.lasts(|| CLOCK.now());
-        let mut refused: Option<(NodeErrorKind, bool)> = None;
-        let answer = loop {
-            let only_at = release.only_at.cloned();
-            let call = ScriptCall { only_at, ..by_kind::release(*release, has_queue) };
-            let (health, decode) = (&core.health, exclusive::release::decode);
-            match send_script(health, &self.connection, &call, &deadline, decode, no_undo).await {
-                Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
-                    has_queue = false;
-                    refused = Some((failure.error.kind(), failure.is_unknown));
-                }
-                answer => break answer,
+        let (denial, deadline) = (&self.core.release_keys_denial, Deadline::after(within));
+        let has_queue = !denial.lasts(|| CLOCK.now());
+        let answer = match self.send_release(release, has_queue, &deadline).await {
+            Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
+                // Boxed: it is seldom needed.
+                Box::pin(self.release_without_queue(release, &deadline, failure)).await
             }
+            answer if has_queue => answer.inspect(|_| denial.allowed()),
+            answer => answer,
         };
-        let may_have_run = may_have_run || refused.is_some_and(|(_, is_unknown)| is_unknown);
         let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
-        match refused {
-            None if has_queue => core.release_keys_denial.allowed(),
-            // Remembered for an ACL only, which usually stays as it is: a slot that moves comes to
-            // rest again.
-            Some((NodeErrorKind::NoPermission, _)) => {
-                core.release_keys_denial.denied(CLOCK.now());
-            }
-            _ => {}
+        Ok(self.conclude_release(*release, answer.reply, answer.was_cut || may_have_run))
+    }
+
+    async fn send_release(
+        &self,
+        release: &Release<'_>,
+        has_queue: bool,
+        deadline: &Deadline,
+    ) -> Result<ReleaseAnswer<S>, Failure> {
+        let only_at = release.only_at.cloned();
+        let call = ScriptCall { only_at, ..by_kind::release(*release, has_queue) };
+        let (health, decode) = (&self.core.health, exclusive::release::decode);
+        send_script(health, &self.connection, &call, deadline, decode, no_undo).await
+    }
+
+    /// Releases the lock only, after a release that `failed` because the queue of the lock was out
+    /// of reach.
+    #[cold]
+    async fn release_without_queue(
+        &self,
+        release: &Release<'_>,
+        deadline: &Deadline,
+        failed: Failure,
+    ) -> Result<ReleaseAnswer<S>, Failure> {
+        let answer = self.send_release(release, false, deadline).await;
+        let answer = answer.map_err(|failure| failure.unknown_if(failed.is_unknown))?;
+        // Remembered for an ACL only, which usually stays as it is: a slot that moves comes to rest
+        // again.
+        if failed.error.kind() == NodeErrorKind::NoPermission {
+            self.core.release_keys_denial.denied(CLOCK.now());
         }
-        let was_cut = answer.was_cut || may_have_run;
-        Ok(self.conclude_release(*release, answer.reply, was_cut))
+        Ok(ScriptAnswer { was_cut: answer.was_cut || failed.is_unknown, ..answer })
     }
 
     /// What a release means for its owner; has the watchdog look again where a waiter was handed

@@ -18,13 +18,14 @@ impl Stage {
         &mut self,
         spec: Spec,
         names: &[Cow<'static, str>],
+        kind: Kind,
         redlock: &Redlock,
         policy: Policy,
     ) -> Result<(), LockError> {
+        kind.check_several(policy.min_hold())?;
         let engine = redlock.engine();
         let (key, further) = key::in_order(redlock.prefix(), names)?;
         let names = std::iter::once(&key).chain(&further).map(LockKey::name);
-        let kind = Kind::Exclusive;
         if let Some(held) = lookup::find_all(engine.id, names.clone())? {
             return self.begin_within(spec, held, kind, key.name(), engine, policy);
         }

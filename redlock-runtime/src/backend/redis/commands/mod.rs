@@ -18,4 +18,4 @@ pub(crate) use failure::{Failure, no_connection, no_reply};
 pub(crate) use part::{Part, PartAnswer, Verb};
 pub(crate) use script::{Invocation, Script, with_hand_over};
 pub(crate) use script_call::ScriptCall;
-pub(crate) use send_script::{is_passing, no_undo, send_script};
+pub(crate) use send_script::{ScriptAnswer, is_passing, no_undo, send_script};

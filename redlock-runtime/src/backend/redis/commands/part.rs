@@ -29,6 +29,18 @@ pub(crate) enum PartAnswer {
     Alone { was_cut: bool },
 }
 
+impl PartAnswer {
+    /// The reply, if there is one. Sets `was_cut` where that was so.
+    pub(super) fn noted_in(self, was_cut: &mut bool) -> Option<RedisResult<Value>> {
+        let (reply, is_second) = match self {
+            Self::Replied { reply, was_cut } => (Some(reply), was_cut),
+            Self::Alone { was_cut } => (None, was_cut),
+        };
+        *was_cut |= is_second;
+        reply
+    }
+}
+
 impl Part {
     /// `by_itself`: what is sent if it leaves by itself.
     pub(super) fn new(verb: Verb, claim: &Claim, by_itself: fn(&Claim) -> Invocation) -> Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 
-use super::part::{Part, PartAnswer};
+use super::part::Part;
 use super::script::{Invocation, Script};
 use crate::backend::process;
 use crate::backend::redis::connection::{Loan, MetServer, MinReplicas};
@@ -79,14 +79,10 @@ impl ScriptCall {
         loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
         was_cut: &mut bool,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
-        if let Some(joined) = self.part().and_then(|part| loan.connection.join(|| part.clone())) {
-            match joined.await {
-                PartAnswer::Replied { reply, was_cut: is_second } => {
-                    *was_cut |= is_second;
-                    return Ok((reply?, Ok(0)));
-                }
-                PartAnswer::Alone { was_cut: is_second } => *was_cut |= is_second,
-            }
+        if let Some(joined) = self.part().and_then(|part| loan.connection.join(|| part.clone()))
+            && let Some(reply) = joined.await.noted_in(was_cut)
+        {
+            return Ok((reply?, Ok(0)));
         }
         // Boxed: the futures of all callers that wait for a batch would be larger.
         Box::pin(self.send_alone(loan)).await
@@ -96,11 +92,10 @@ impl ScriptCall {
         &self,
         loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
+        let (script, connection) = (self.invocation(), &mut loan.connection);
         match self.replicas {
-            None => Ok((self.invocation().run(&mut loan.connection).await?, Ok(0))),
-            Some(replicas) => {
-                replicas.run_confirmed(&self.invocation(), &mut loan.connection).await
-            }
+            None => Ok((script.run(connection).await?, Ok(0))),
+            Some(replicas) => replicas.run_confirmed(&script, connection).await,
         }
     }
 }

@@ -7,8 +7,8 @@ use std::pin::pin;
 use deadpool_redis::redis::{RedisResult, Value};
 
 pub(crate) use self::repetition::is_passing;
-use self::repetition::{failure_unless_repeated, pause_after};
-use super::connect::connect;
+use self::repetition::repeat;
+use super::connect::open_connection;
 use super::deadline::{Deadline, bounded};
 use super::failure::{Failure, another_process, no_reply, nonsense, superseded};
 use super::script_call::ScriptCall;
@@ -32,19 +32,10 @@ pub(crate) async fn send_script<S: Source, T>(
     let node = health.node();
     let (mut was_cut, mut repeats) = (false, 0);
     let failure = loop {
-        let mut loan = match connection.at_hand() {
-            Some(loan) => loan,
-            // Boxed: it is large, and seldom needed.
-            None => match Box::pin(connect(node, connection, deadline)).await {
-                Ok(loan) => loan,
-                Err(failure) => break failure,
-            },
+        let (loan, sent) = match open_connection(health, connection, deadline).await {
+            Ok(connected) => connected,
+            Err(failure) => break failure,
         };
-        let sent = CLOCK.now();
-        if connection.forget_if_ended(&mut loan, sent) {
-            health.broke();
-            continue;
-        }
         if !call.is_for(loan.connection.met()) {
             // No failure of the node, which was not asked.
             return Err(another_process(node).unknown_if(was_cut));
@@ -74,13 +65,12 @@ pub(crate) async fn send_script<S: Source, T>(
                 // command over it. Otherwise there is nothing to undo, or no connection for it: the
                 // repeated clean-ups find what lands late.
                 sending.is_over = why.has_run != HasRun::Perhaps;
-                let failure = failure_unless_repeated(health, connection, call, loan, why, repeats);
-                if let Some(failure) = failure {
+                let repetition = repeat(health, connection, call, deadline, loan, why, repeats);
+                // Boxed: it is seldom needed.
+                if let Err(failure) = Box::pin(repetition).await {
                     break failure;
                 }
-                was_cut = true;
-                let _ = bounded(connection, deadline, pin!(pause_after(repeats))).await;
-                repeats += 1;
+                (was_cut, repeats) = (true, repeats + 1);
             }
             None => {
                 connection.gave_no_answer(&sending.loan, sent, &call.key());

@@ -1,9 +1,11 @@
 //! Whether a call that failed is repeated, and when.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::backend::redis::commands::deadline::{Deadline, bounded};
 use crate::backend::redis::commands::failure::Failure;
 use crate::backend::redis::commands::script_call::ScriptCall;
 use crate::backend::redis::connection::{Diagnosis, Loan, SharedConnection, Source};
@@ -14,9 +16,30 @@ use crate::error::NodeErrorKind;
 /// as long.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What an error of the connection or the server means for the call. `None`: the call is repeated.
+/// Waits before the next repetition of a call whose last try failed, after `repeats` of them. The
+/// first one comes at once. `Err`: the call is not repeated.
 #[cold]
-pub(super) fn failure_unless_repeated<S: Source>(
+pub(super) async fn repeat<S: Source>(
+    health: &OutageLog,
+    connection: &SharedConnection<S>,
+    call: &ScriptCall,
+    deadline: &Deadline,
+    loan: &Loan<S::Connection>,
+    why: Diagnosis,
+    repeats: u32,
+) -> Result<(), Failure> {
+    if let Some(failure) = failure_unless_repeated(health, connection, call, loan, why, repeats) {
+        return Err(failure);
+    }
+    if let Some(doublings) = repeats.checked_sub(1) {
+        let pause = sleep(PAUSE * 2_u32.pow(doublings));
+        let _ = bounded(connection, deadline, pin!(pause)).await;
+    }
+    Ok(())
+}
+
+/// What an error of the connection or the server means for the call. `None`: the call is repeated.
+fn failure_unless_repeated<S: Source>(
     health: &OutageLog,
     connection: &SharedConnection<S>,
     call: &ScriptCall,
@@ -43,13 +66,6 @@ pub(super) fn failure_unless_repeated<S: Source>(
     let is_final = why.is_final && !is_passing::<S>(why.error.kind());
     let may_have_run = why.may_have_run() || connection.repeats_unseen();
     (!is_repeated).then(|| Failure::not_run(why.error).unknown_if(may_have_run).final_if(is_final))
-}
-
-/// Waits before the next repetition, after `repeats` of them. The first one comes at once.
-pub(super) async fn pause_after(repeats: u32) {
-    if let Some(doublings) = repeats.checked_sub(1) {
-        sleep(PAUSE * 2_u32.pow(doublings)).await;
-    }
 }
 
 /// A cluster's error while it changes is not final.
