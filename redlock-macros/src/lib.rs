@@ -22,6 +22,7 @@ mod quoting;
 mod returns;
 mod scan;
 mod shape;
+mod source_text;
 mod spec;
 mod template;
 mod traps;

@@ -8,6 +8,7 @@ use syn::spanned::Spanned;
 use crate::args::Args;
 use crate::plan::{KeyPlan, Plan};
 use crate::quoting::{Chain, adopt, mixed, private};
+use crate::source_text::source_text;
 use crate::values::{Count, Mode, Time};
 
 /// Options that were left out are not set: the client's defaults apply.
@@ -94,7 +95,7 @@ fn name(key: &KeyPlan) -> (String, Span) {
     match key {
         KeyPlan::Template(template) => (template.literal.value(), template.literal.span()),
         KeyPlan::Value(value) | KeyPlan::Values(value) => {
-            (value.to_token_stream().to_string(), value.span())
+            (source_text(value.to_token_stream()), value.span())
         }
         KeyPlan::Several(_) => (String::new(), Span::call_site()),
     }
