@@ -9,7 +9,7 @@ use super::state::{LostReason, Released};
 use crate::acquire;
 use crate::background_thread::stopped;
 use crate::body::{Protect, Reentry, span};
-use crate::error::LockError;
+use crate::error::{AlreadyHeldReason, LockError};
 use crate::handoff::Ownership;
 use crate::kind::Kind;
 use crate::release;
@@ -237,7 +237,7 @@ impl LockGuard {
             Kind::Exclusive => {}
         }
         let Some(ownership) = self.take_ownership() else {
-            return Err(LockError::AlreadyHeld { key: self.key().to_owned(), with: Vec::new() });
+            return Err(LockError::already_held(self.key(), AlreadyHeldReason::OuterHolds));
         };
         if self.is_of_lock_all {
             let message = "what was locked with `lock_all`, one key or several, cannot become a \

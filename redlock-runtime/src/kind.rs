@@ -146,28 +146,6 @@ mod tests {
         }
     }
 
-    /// What the error of a call says that may not run inside of a hold.
-    #[test]
-    fn the_advice_for_a_nested_call_works() {
-        let key = "k".to_owned();
-        let advice = LockError::AlreadyHeld { key, with: Vec::new() }.to_string();
-        let permits = |count| Kind::permits(count).unwrap();
-        let kinds = [Kind::Exclusive, Kind::Read, permits(2), permits(3)];
-        let pairs = kinds.into_iter().flat_map(|outer| kinds.map(|inner| (outer, inner)));
-        for (outer, inner) in pairs.filter(|(outer, inner)| !inner.may_run_inside(*outer)) {
-            let (text, may_be_turned) = match (outer, inner) {
-                (Kind::Read, Kind::Exclusive) => ("the write lock before the read lock", true),
-                (Kind::Permits(outer), Kind::Permits(inner)) => {
-                    assert!(inner < outer);
-                    ("the smaller number of permits before the larger", true)
-                }
-                _ => ("A permit and a plain or read lock of one key exclude each other", false),
-            };
-            assert!(advice.contains(text), "{advice}");
-            assert_eq!(outer.may_run_inside(inner), may_be_turned, "{outer:?}, {inner:?}");
-        }
-    }
-
     #[test]
     fn a_read_runs_inside_of_a_write_and_never_the_other_way_round() {
         let permits = |count| Kind::Permits(NonZeroU32::new(count).unwrap());

@@ -56,7 +56,7 @@ pub use backend::MemoryStore;
 pub use backend::Tls;
 pub use client::{ClientScope, HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
 pub use deadpool_redis;
-pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};
+pub use error::{AlreadyHeldReason, InvalidKeyReason, LockError, NodeError, NodeErrorKind};
 pub use fencing::{FencingToken, InvalidFencingToken};
 pub use global::{global, init, init_blocking, init_from_env};
 pub use guard::LockGuard;

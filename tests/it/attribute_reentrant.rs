@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_recursion::async_recursion;
-use redlock::{FencingToken, Lease, LockError, Redlock, redis_lock};
+use redlock::{AlreadyHeldReason, FencingToken, Lease, LockError, Redlock, redis_lock};
 
 use crate::clients::{builder, client, holder, raw};
 use crate::support::{Proxy, Server, ms, secs, unique_prefix};
@@ -140,7 +140,9 @@ async fn strict(redlock: &Redlock, again: bool) -> Result<(), LockError> {
         let waiting = Box::pin(strict(redlock, false));
         let error = tokio::time::timeout(secs(20), waiting).await.expect("no deadlock");
         match error.unwrap_err() {
-            LockError::AlreadyHeld { key, .. } => assert_eq!(key, "strict"),
+            LockError::AlreadyHeld { key, reason, .. } => {
+                assert_eq!((&*key, reason), ("strict", AlreadyHeldReason::NotReentrant));
+            }
             other => panic!("{other:?}"),
         }
         lease.check().expect("the outer call goes on");

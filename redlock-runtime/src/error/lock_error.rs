@@ -4,6 +4,7 @@ use std::error::Error;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::already_held::AlreadyHeldReason;
 use super::invalid_key::InvalidKeyReason;
 use super::node_error::{NodeError, NodeErrorKind};
 use crate::state::LostReason;
@@ -143,16 +144,13 @@ pub enum LockError {
         key: String,
     },
 
-    /// The task holds this lock already, and would wait for itself. It asked not to re-enter it
-    /// (`reentrant = false`); or wants it for itself, to lead; or in a stronger form: to write
-    /// inside of a [read lock](crate::LockRequest::read), to be one of fewer holders of
-    /// [permits](crate::LockRequest::permits), to downgrade the lock of an outer call. Or one of
-    /// the two is a permit and the other is none. Or it wants others with it
-    /// ([`lock_all`](crate::Redlock::lock_all)) that its hold does not cover.
+    /// The task holds this lock already, cannot re-enter it, and would wait for itself.
     #[non_exhaustive]
     AlreadyHeld {
         /// The key, without the client's prefix.
         key: String,
+        /// Why the task cannot re-enter it.
+        reason: AlreadyHeldReason,
         /// The other keys of the call; empty if it wanted this one only.
         with: Vec<String>,
     },
@@ -204,6 +202,11 @@ pub enum LockError {
 impl LockError {
     pub(crate) fn config(message: impl Into<String>) -> Self {
         Self::Config { message: message.into() }
+    }
+
+    /// The call wanted this key only.
+    pub(crate) fn already_held(key: &str, reason: AlreadyHeldReason) -> Self {
+        Self::AlreadyHeld { key: key.to_owned(), reason, with: Vec::new() }
     }
 
     /// A mistake in the options of a call says which lock it is about.

@@ -106,22 +106,13 @@ impl LockError {
                  (`Redlock::drain`, or `shutdown`); let another instance do the work, or call \
                  again later"
             ),
-            Self::AlreadyHeld { key, with } if !with.is_empty() => write!(
-                f,
-                "lock `{key}` is already held by this task, and {} wanted with it; several keys \
-                 are re-entered only where one call holds all of them, and taking a part of them \
-                 later could be a deadlock. Take all of them together further out (`lock_all`), \
-                 or release `{key}` before",
-                Wanted(with)
-            ),
-            Self::AlreadyHeld { key, .. } => write!(
-                f,
-                "lock `{key}` is already held by this task; waiting for it would be a deadlock. \
-                 Take it once, further out, and in its strongest form: the write lock before the \
-                 read lock (`downgrade` makes one of it), the smaller number of permits before the \
-                 larger. A permit and a plain or read lock of one key exclude each other: use two \
-                 keys. Or allow re-entry where `reentrant = false` forbids it"
-            ),
+            Self::AlreadyHeld { key, reason, with } => {
+                write!(f, "lock `{key}` is already held by this task")?;
+                if !with.is_empty() {
+                    write!(f, ", and {} wanted with it", Wanted(with))?;
+                }
+                write!(f, ", which would wait for itself: {reason}")
+            }
             Self::InTask { key } => {
                 if key.is_empty() {
                     f.write_str("a client cannot be made")?;

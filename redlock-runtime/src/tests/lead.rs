@@ -15,7 +15,7 @@ use super::endless::warnings;
 use super::fake::{Fake, Fate, SECOND, client, fake, fake_giving_up, fake_with};
 use super::hear::hear;
 use crate::client::{LockRequest, Redlock};
-use crate::error::{LockError, NodeErrorKind};
+use crate::error::{AlreadyHeldReason, LockError, NodeErrorKind};
 use crate::lease::Lease;
 use crate::options::Wait;
 
@@ -157,7 +157,7 @@ async fn what_time_does_not_mend_ends_the_candidacy() {
     assert!(matches!(key, Err(LockError::InvalidKey { .. })), "{key:?}");
     let inside = candidate(&redlock).run(async { candidate(&redlock).lead(never).await });
     let inside = inside.await.unwrap();
-    assert_eq!(inside, Err(LockError::AlreadyHeld { key: "leader".to_owned(), with: vec![] }));
+    assert_eq!(inside, Err(LockError::already_held("leader", AlreadyHeldReason::Leads)));
     for shared in [candidate(&redlock).read(), candidate(&redlock).permits(2)] {
         let error = shared.lead(never).await.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error}");

@@ -11,8 +11,8 @@ use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use super::fake::{Fake, client, client_at, fake};
-use crate::client::Redlock;
-use crate::error::LockError;
+use crate::client::{LockRequest, Redlock};
+use crate::error::{AlreadyHeldReason, LockError};
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 use crate::options::Wait;
@@ -201,4 +201,41 @@ async fn the_scope_of_an_old_lease_does_not_hide_what_the_task_holds() {
     });
     let refused = redlock.lock("k").run(Box::pin(inside)).await.unwrap();
     assert!(matches!(refused, LockError::AlreadyHeld { .. }), "{refused}");
+}
+
+/// The error says which of the ways out is the one for these two calls, and that way works.
+#[tokio::test(start_paused = true)]
+async fn the_advice_for_a_call_that_cannot_run_inside_of_another_works() {
+    let redlock = Redlock::builder().memory().build().await.unwrap();
+    let plain = || redlock.lock("k").wait(Wait::Never);
+    let forms: [(&str, &dyn Fn() -> LockRequest); 4] = [
+        ("plain", &plain),
+        ("read", &|| plain().read()),
+        ("2 permits", &|| plain().permits(2)),
+        ("3 permits", &|| plain().permits(3)),
+    ];
+    let nested = async |outer: &dyn Fn() -> LockRequest, inner: &dyn Fn() -> LockRequest| {
+        let inside = Box::pin(async { inner().acquire().await.map(drop) });
+        outer().run(inside).await.unwrap()
+    };
+    let is_permit = |form: &str| form.ends_with("permits");
+    let mut stronger = Vec::new();
+    for (outside, outer) in forms {
+        for (inside, inner) in forms {
+            let Err(error) = nested(outer, inner).await else { continue };
+            let LockError::AlreadyHeld { reason, .. } = error else { panic!("{error}") };
+            let works_turned = nested(inner, outer).await.is_ok();
+            if is_permit(outside) == is_permit(inside) {
+                stronger.push((outside, inside));
+                assert_eq!((reason, works_turned), (AlreadyHeldReason::Stronger, true), "{error}");
+            } else {
+                assert_eq!(
+                    (reason, works_turned),
+                    (AlreadyHeldReason::OtherKind, false),
+                    "{error}"
+                );
+            }
+        }
+    }
+    assert_eq!(stronger, [("read", "plain"), ("3 permits", "2 permits")]);
 }

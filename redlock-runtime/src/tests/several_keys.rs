@@ -13,7 +13,7 @@ use super::quorum::{nodes, on};
 use super::server::Server;
 use crate::backend::LockBackend;
 use crate::client::Redlock;
-use crate::error::{LockError, NodeErrorKind};
+use crate::error::{AlreadyHeldReason, LockError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::options::Wait;
@@ -255,10 +255,9 @@ async fn several_keys_are_re_entered_where_one_hold_has_them_all() {
         drop(one);
         assert!(store.owner("b").is_some());
         let error = task.lock_all(["c", "d"]).acquire().await.unwrap_err();
-        assert!(
-            matches!(&error, LockError::AlreadyHeld { key, with } if key == "c" && *with == ["d"]),
-            "{error}"
-        );
+        let with = vec!["d".to_owned()];
+        let reason = AlreadyHeldReason::SeveralKeys;
+        assert_eq!(error, LockError::AlreadyHeld { key: "c".to_owned(), reason, with });
         assert!(error.to_string().contains("`d` was wanted with it"), "{error}");
         assert!(store.owner("d").is_none());
         drop(task.lock_all(["d", "e"]).acquire().await.unwrap());

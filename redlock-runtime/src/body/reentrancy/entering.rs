@@ -11,7 +11,7 @@ use super::lookup::Reenterable;
 use super::{HoldLink, ReentrantCall, Relation};
 use crate::budget;
 use crate::engine::Engine;
-use crate::error::LockError;
+use crate::error::{AlreadyHeldReason, LockError};
 use crate::hold::Turn;
 use crate::kind::Kind;
 use crate::options::Wait;
@@ -53,10 +53,17 @@ impl Reenterable {
     /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it. `key`:
     /// what the call wants.
     pub(crate) fn check_kind(&self, kind: Kind, key: &str) -> Result<(), LockError> {
-        if kind.may_run_inside(self.parent.hold.claim.kind) {
+        let outer = self.parent.hold.claim.kind;
+        if kind.may_run_inside(outer) {
             return Ok(());
         }
-        Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() })
+        // Where the outer form could run inside of the inner one, the order of the two is wrong.
+        let reason = if outer.may_run_inside(kind) {
+            AlreadyHeldReason::Stronger
+        } else {
+            AlreadyHeldReason::OtherKind
+        };
+        Err(LockError::already_held(key, reason))
     }
 
     /// Re-enters if no sibling is inside of the hold, and other tasks need not run first.

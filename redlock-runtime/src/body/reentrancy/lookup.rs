@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{HoldLink, innermost, with_links};
-use crate::error::LockError;
+use crate::error::{AlreadyHeldReason, LockError};
 use crate::hold::{Hold, Turn};
 
 /// The hold that a call finds when it wants a lock which its task holds already.
@@ -76,7 +76,11 @@ pub(crate) fn find_all<'a>(
         return Ok(Some(held));
     }
     let with = names.filter(|other| *other != name).map(str::to_owned).collect();
-    Err(LockError::AlreadyHeld { key: name.to_owned(), with })
+    Err(LockError::AlreadyHeld {
+        key: name.to_owned(),
+        reason: AlreadyHeldReason::SeveralKeys,
+        with,
+    })
 }
 
 /// Fails for a call that would re-enter a hold of one of these keys if that hold has ended: the

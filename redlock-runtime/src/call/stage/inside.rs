@@ -10,7 +10,7 @@ use crate::after_completion::after_completion;
 use crate::body::{Reenterable, Reentry};
 use crate::call::spec::Spec;
 use crate::engine::Engine;
-use crate::error::LockError;
+use crate::error::{AlreadyHeldReason, LockError};
 use crate::kind::Kind;
 use crate::options::Policy;
 
@@ -26,7 +26,7 @@ impl Stage {
         policy: Policy,
     ) -> Result<(), LockError> {
         if !spec.is_reentrant {
-            return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
+            return Err(LockError::already_held(key, AlreadyHeldReason::NotReentrant));
         }
         held.check_kind(kind, key)?;
         if let Some(reentry) = held.enter_now() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::LockRequest;
 use crate::body::reentrancy::lookup;
 use crate::engine::Engine;
-use crate::error::LockError;
+use crate::error::{AlreadyHeldReason, LockError};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::options::Wait;
@@ -50,9 +50,7 @@ impl LockRequest {
     pub(in crate::client) fn check_not_held(&self) -> Result<(), LockError> {
         let names = self.key.iter().chain(self.further.iter().flatten()).map(LockKey::name);
         match lookup::find_all(self.engine.id, names)? {
-            Some(_) => {
-                Err(LockError::AlreadyHeld { key: self.name().to_owned(), with: Vec::new() })
-            }
+            Some(_) => Err(LockError::already_held(self.name(), AlreadyHeldReason::Leads)),
             None => Ok(()),
         }
     }

@@ -37,8 +37,7 @@ fn busy_after(waited: Duration) -> LockError {
 
 #[test]
 fn each_error_is_of_one_sort_at_most() {
-    let busy =
-        [busy_after(Duration::ZERO), LockError::AlreadyHeld { key: "k".into(), with: vec![] }];
+    let busy = [busy_after(Duration::ZERO), LockError::already_held("k", AlreadyHeldReason::Leads)];
     let down = [
         unavailable("k", &[NodeErrorKind::NoReply]),
         LockError::TooManyWaiters { key: "k".into() },
@@ -66,7 +65,7 @@ fn each() -> Vec<(&'static str, LockError)> {
         ("ShuttingDown", LockError::ShuttingDown { key: key() }),
         ("ExpireTooShort", LockError::ExpireTooShort { key: key(), took, expire: waited }),
         ("BackgroundThread", LockError::BackgroundThread { message: key() }),
-        ("AlreadyHeld", LockError::AlreadyHeld { key: key(), with: vec![] }),
+        ("AlreadyHeld", LockError::already_held(&key(), AlreadyHeldReason::Leads)),
         ("InTask", LockError::InTask { key: key() }),
         ("Config", LockError::config("k")),
         ("NotInitialized", LockError::NotInitialized),
