@@ -47,15 +47,16 @@ fn may_have_it(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
     most_votes(answers).1 + unknown >= quorum
 }
 
+/// Is this the same owner, by whichever of its values, or the same group?
+fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
+    // Of a group, each node tells how many it knows of.
+    let group = one.and_then(group_of);
+    one.map(hold_of) == other.map(hold_of) || group.is_some() && group == other.and_then(group_of)
+}
+
 /// The owner, or the group, that most nodes named, and how many they were.
 fn most_votes(answers: &NodeAnswers<Acquired>) -> (Option<&str>, usize) {
     let mut holders: Vec<(Option<&str>, usize)> = Vec::new();
-    // Of a group, each node tells how many it knows of.
-    let is_same = |one: Option<&str>, other: Option<&str>| {
-        let group = one.and_then(group_of);
-        one.map(hold_of) == other.map(hold_of)
-            || group.is_some() && group == other.and_then(group_of)
-    };
     for (holder, _, _) in refusals(answers) {
         match holders.iter_mut().find(|(known, _)| is_same(*known, holder)) {
             Some((_, count)) => *count += 1,
@@ -94,12 +95,25 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
         return Election::Unavailable(Fault { is_unknown: was_cut, is_final, ..fault });
     }
     let (holder, votes) = most_votes(answers);
+    let holder = holder.filter(|_| may_have_it(answers, quorum));
     Election::Refused {
-        holder: holder.filter(|_| may_have_it(answers, quorum)).map(str::to_owned),
-        free_in: refusals(answers).filter_map(|(_, free_in, _)| free_in).min(),
+        free_in: match holder {
+            Some(holder) => holds_for(holder, answers, quorum),
+            None => refusals(answers).filter_map(|(_, free_in, _)| free_in).min(),
+        },
+        holder: holder.map(str::to_owned),
         was_cut,
         is_split: votes < quorum,
     }
+}
+
+/// For how long this holder still has a quorum, or each of the votes that are known if these are
+/// fewer; `None`: until somebody ends that, as keys of it have no expiry.
+fn holds_for(holder: &str, answers: &NodeAnswers<Acquired>, quorum: usize) -> Option<Duration> {
+    let votes = refusals(answers).filter(|(other, ..)| is_same(*other, Some(holder)));
+    let mut left: Vec<Option<Duration>> = votes.map(|(_, free_in, _)| free_in).collect();
+    left.sort_unstable_by_key(|free_in| std::cmp::Reverse(free_in.unwrap_or(Duration::MAX)));
+    left.get(quorum - 1).or(left.last()).copied().flatten()
 }
 
 fn refusals(

@@ -112,16 +112,29 @@ fn an_owner_is_one_holder_whatever_its_value_on_each_node() {
     assert!(matches!(election, Election::Refused { is_split: false, .. }), "{election:?}");
 }
 
-/// Nodes that were asked later tell a longer time.
+/// One vote less than a quorum is no lock, and a vote of somebody else says nothing of its holder.
 #[test]
-fn a_lock_may_be_free_when_the_first_node_says_so() {
-    let free_in = |secs| {
-        let (holder, free_in) = (Some("x".to_owned()), Some(Duration::from_secs(secs)));
-        Some(Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false }))
+fn a_lock_ends_when_its_holder_has_no_quorum_any_more() {
+    let left = |holder: &str, secs: Option<u64>| {
+        Some(Ok(Acquired::refused(holder.to_owned(), secs.map(Duration::from_secs))))
     };
-    let election = elect(&vec![free_in(3), free_in(2), free_in(4)], 2);
-    let Election::Refused { free_in, .. } = election else { panic!("{election:?}") };
-    assert_eq!(free_in, Some(Duration::from_secs(2)));
+    for (answers, expected) in [
+        (vec![left("x", Some(3)), left("x", Some(2)), left("x", Some(4))], Some(3)),
+        (vec![left("x", Some(3)), left("y", Some(1)), left("x", Some(4))], Some(3)),
+        (vec![left("x", Some(3)), down(false), left("x", Some(4))], Some(3)),
+        // Two of these keys do not end by themselves.
+        (vec![left("x", None), left("x", Some(2)), left("x", None)], None),
+        (vec![left("x", None), left("x", Some(2)), left("x", Some(3))], Some(3)),
+        (vec![left("x", None), left("y", Some(1)), left("x", None)], None),
+        // There may be a vote of its own where no answer came.
+        (vec![left("x", Some(3)), granted(1), None], Some(3)),
+        // Nobody has it.
+        (vec![left("x", Some(3)), left("y", Some(1)), left("z", Some(2))], Some(1)),
+    ] {
+        let election = elect(&answers, 2);
+        let Election::Refused { free_in, .. } = election else { panic!("{election:?}") };
+        assert_eq!(free_in, expected.map(Duration::from_secs), "{answers:?}");
+    }
 }
 
 /// A grant, an answer that is still to come, a lost answer, and a try whose connection broke.
