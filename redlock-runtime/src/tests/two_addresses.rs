@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fake::{Fake, Fate, SECOND};
-use super::quorum::nodes;
+use super::quorum::{nodes, quorum};
 use super::restart_guard::{DOWN, EXPIRE, attempt, client, group, now, started, touch};
-use crate::backend::{Cause, Member, MemorySince};
+use super::won_back::claim_of;
+use crate::backend::{Acquired, Cause, Found, LockBackend, Member, MemorySince, RestartGuard};
+use crate::clock::Clock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
+use crate::owner::Owner;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_under_two_addresses_has_one_vote() {
@@ -74,4 +77,24 @@ async fn a_server_under_two_addresses_does_not_count_twice_in_renewals() {
     nodes[1].always(Some(DOWN));
     tokio::time::sleep(2 * EXPIRE).await;
     assert!(guard.check().is_err());
+}
+
+/// A later owner that is granted the lock by the others would get a lower token.
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_is_raised_by_way_of_two_addresses_is_one() {
+    let nodes = group(3).await;
+    let none = Duration::ZERO;
+    let guard = RestartGuard::new(Clock::Tokio, "founders".into(), none, none);
+    let quorum = quorum(&nodes, Some(guard), none);
+    let claim = claim_of(Owner::of_nobody("test"));
+    let acquired = quorum.acquire(&claim, SECOND).await.unwrap();
+    let Acquired::Granted { fencing_tokens, .. } = acquired else { panic!("{acquired:?}") };
+    tokio::time::sleep(SECOND).await;
+    started(&nodes[2], "run0", SECOND);
+    nodes[1].always(Some(DOWN));
+    let fault = quorum.raise(&claim, fencing_tokens.first, SECOND).await.unwrap_err();
+    assert_eq!(fault.nodes.len(), 2, "{fault:?}");
+    nodes[1].always(None);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(quorum.raise(&claim, fencing_tokens.first, SECOND).await, Ok(Found::Ours));
 }

@@ -37,7 +37,7 @@ async fn acquired_in_doubt(node: &Fake, redlock: &Redlock, fate: Fate) -> LockGu
     guard
 }
 
-fn claim_of(owner: Owner) -> Claim {
+pub(super) fn claim_of(owner: Owner) -> Claim {
     let key = LockKey::new("", "k").unwrap();
     Claim { key, owner, expire: EXPIRE, kind: Kind::Exclusive }
 }

@@ -19,7 +19,12 @@ impl Quorum {
     ) -> Result<Found, Fault> {
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let claim = self.grants.claim_on(member.number, claim);
-            Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
+            let guard = self.guard.clone();
+            Box::pin(async move {
+                let found = member.backend.raise(&claim, fencing_token, within).await;
+                // A server under two addresses has one counter.
+                guard.and_then(|guard| guard.twin(&member)).map_or(found, Err)
+            })
         };
         self.settle(Reach::Admitted, ask).await
     }

@@ -102,7 +102,7 @@ impl RestartGuard {
     }
 
     /// A fault if the server of this node is that of an earlier one.
-    fn twin(&self, member: &Member) -> Option<Fault> {
+    pub(super) fn twin(&self, member: &Member) -> Option<Fault> {
         member.twin(&self.group.get()?.members)
     }
 
