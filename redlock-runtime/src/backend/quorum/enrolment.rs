@@ -110,6 +110,11 @@ impl RestartGuard {
         within: Duration,
     ) -> Result<Founders, Fault> {
         let FoundGroup { lists, memories, founders } = self.read(members, quorum, within).await?;
+        let is_silent = |member: &&Arc<Member>| matches!(member.untold(), Some(Untold::Silent));
+        for member in members.iter().filter(is_silent) {
+            // It was waited for, and gets the list. Nobody waits for it again before it answers.
+            member.note::<()>(&Err(Fault::known(vec![silence(member, within / 3)])));
+        }
         let asked = self.clock.now();
         // Another client may have been faster: its list counts, too.
         let written = self.ask(members, quorum, Some((&founders, &lists)), within).await;
@@ -213,10 +218,7 @@ fn broken_off() -> Fault {
 
 /// The fault of callers whose wait is over before enough nodes have answered.
 fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
-    let message = format!("did not say who it is within {} ms", within.as_millis());
-    let silence = |member: &Arc<Member>| {
-        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message.clone())
-    };
+    let silence = |member: &Arc<Member>| silence(member, within);
     let untold = members.iter().filter_map(|member| Some((member, member.untold()?)));
     let mut nodes: Vec<_> = untold
         .flat_map(|(member, why)| match why {
@@ -229,4 +231,9 @@ fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
         nodes = members.iter().map(silence).collect();
     }
     Fault::known(nodes)
+}
+
+fn silence(member: &Member, within: Duration) -> NodeError {
+    let message = format!("did not say who it is within {} ms", within.as_millis());
+    NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message)
 }
