@@ -33,7 +33,7 @@ struct Background {
 
 /// What has a task on the background thread for as long as it lives.
 pub(crate) trait Resident: Send + Sync {
-    /// The task. `None`: it has none, or that runs already.
+    /// The task. `None`: it has none, or that runs already. One that was dropped runs no longer.
     fn task(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct BackgroundThread {
 }
 
 impl BackgroundThread {
-    /// Has it died? Then its runtime has no tasks and no timers any more.
+    /// Has it died? Then its runtime takes no tasks any more, and drops those that it has.
     pub(crate) fn has_died(&self) -> bool {
         self.has_died.load(Ordering::Acquire)
     }
@@ -134,36 +134,53 @@ pub(crate) fn handle() -> Result<Handle, LockError> {
 
 /// As [`handle`], for those who keep it and have to know whether the thread has died since.
 pub(crate) fn thread() -> Result<Arc<BackgroundThread>, LockError> {
-    serving(BACKGROUND.of(process::id(), Mutex::default)?)
+    serving(here()?)
 }
 
-/// The thread of `background`, which is replaced if it has died. The new thread runs the tasks of
-/// all residents: those of the old one were dropped with its runtime.
-fn serving(background: &Mutex<Background>) -> Result<Arc<BackgroundThread>, LockError> {
-    let (thread, residents) = {
-        let mut background = background.lock();
-        match &background.thread {
+fn here() -> Result<&'static Mutex<Background>, LockError> {
+    BACKGROUND.of(process::id(), Mutex::default)
+}
+
+/// The thread of `background`, which is replaced if it has died.
+fn serving(background: &'static Mutex<Background>) -> Result<Arc<BackgroundThread>, LockError> {
+    let thread = {
+        let mut state = background.lock();
+        match &state.thread {
             Some(running) if !running.has_died() => return Ok(Arc::clone(running)),
             _ => {}
         }
-        let started = Arc::new(start(Builder::new())?);
-        background.thread = Some(Arc::clone(&started));
-        (started, background.residents.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
+        let started = Arc::new(start(Builder::new(), background)?);
+        state.thread = Some(Arc::clone(&started));
+        started
+    };
+    run_residents(background);
+    Ok(thread)
+}
+
+/// Runs the tasks of all residents that do not run, if there is a thread for them. A thread that
+/// replaces another one does so when it starts, and again when the other one has dropped its tasks:
+/// it may have been started by what one of these drops has spawned.
+fn run_residents(background: &Mutex<Background>) {
+    let (thread, residents): (_, Vec<_>) = {
+        let state = background.lock();
+        let Some(thread) = state.thread.as_ref().filter(|thread| !thread.has_died()) else {
+            return;
+        };
+        (Arc::clone(thread), state.residents.iter().filter_map(Weak::upgrade).collect())
     };
     // Outside of the mutex: this may be the last reference to a resident.
     residents.iter().filter_map(|resident| resident.task()).for_each(|task| {
         thread.handle.spawn(task);
     });
-    Ok(thread)
 }
 
 /// Runs the task of `resident` on the background thread, and on each that replaces it.
 pub(crate) fn house(resident: &Arc<impl Resident + 'static>) -> Result<(), LockError> {
-    house_in(BACKGROUND.of(process::id(), Mutex::default)?, resident)
+    house_in(here()?, resident)
 }
 
 fn house_in(
-    background: &Mutex<Background>,
+    background: &'static Mutex<Background>,
     resident: &Arc<impl Resident + 'static>,
 ) -> Result<(), LockError> {
     let weak = Arc::downgrade(resident);
@@ -194,7 +211,10 @@ pub(crate) fn stopped(what: &str) -> LockError {
     LockError::BackgroundThread { message }
 }
 
-fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
+fn start(
+    thread: Builder,
+    background: &'static Mutex<Background>,
+) -> Result<BackgroundThread, LockError> {
     let failed = |limit: &'static str| {
         move |error: std::io::Error| LockError::BackgroundThread {
             message: format!("{error}; check the memory and the limit of {limit}"),
@@ -208,7 +228,10 @@ fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
     let driven = Driven { runtime: Some(runtime), has_died: Arc::clone(&has_died) };
     thread
         .name("redlock-bg".to_owned())
-        .spawn(move || driven.drive())
+        .spawn(move || {
+            shielded(|| driven.drive());
+            run_residents(background);
+        })
         .map_err(failed("threads (`ulimit -u`, or `pids.max` of the container)"))?;
     Ok(BackgroundThread { handle, has_died })
 }
@@ -223,7 +246,7 @@ struct Driven {
 impl Driven {
     /// Tasks come through the handle; the thread itself only drives them, for ever. Only a panic of
     /// the runtime ends it, as where its files were closed by other code.
-    fn drive(&self) {
+    fn drive(self) {
         if let Some(runtime) = &self.runtime {
             runtime.block_on(pending::<()>());
         }
@@ -232,168 +255,14 @@ impl Driven {
 
 impl Drop for Driven {
     fn drop(&mut self) {
+        // Before its tasks are dropped: what these drops spawn goes to the thread that replaces it.
+        self.has_died.store(true, Ordering::Release);
         if let Some(runtime) = self.runtime.take() {
             // It does not wait for a name server that is silent.
             runtime.shutdown_background();
         }
-        self.has_died.store(true, Ordering::Release);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    const STEP: Duration = Duration::from_millis(50);
-
-    #[test]
-    fn one_thread_serves_the_process_and_survives_a_panic_of_its_tasks() {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        spawn(async { panic!("a task of the background thread panics on purpose") }).unwrap();
-        for _ in 0..2 {
-            let sender = sender.clone();
-            spawn(async move { sender.send(std::thread::current().id()).unwrap() }).unwrap();
-        }
-        assert_eq!(receiver.recv().unwrap(), receiver.recv().unwrap());
-    }
-
-    /// The refusal stands for a process that has all the threads it may have.
-    #[tokio::test]
-    async fn a_thread_that_cannot_start_is_an_error_inside_of_a_runtime() {
-        let refused = start(Builder::new().stack_size(usize::MAX / 2));
-        let error = refused.map(|_| ()).unwrap_err();
-        assert!(matches!(error, LockError::BackgroundThread { .. }));
-        assert!(error.to_string().contains("the limit of threads (`ulimit -u`"), "{error}");
-    }
-
-    #[test]
-    fn a_thread_that_died_says_what_the_caller_can_do() {
-        let text = stopped("a shutdown").to_string();
-        assert!(
-            text.contains("it stopped during a shutdown, or") && text.ends_with("starts it anew")
-        );
-    }
-
-    /// A timer that calls this waker ends the thread, as a file does that other code has closed.
-    struct Kills;
-
-    impl std::task::Wake for Kills {
-        fn wake(self: Arc<Self>) {
-            panic!("a waker panics on purpose");
-        }
-    }
-
-    fn kill(thread: &BackgroundThread) {
-        let mut timer = {
-            let _timers = thread.handle.enter();
-            Box::pin(sleep_until(Instant::now() + Duration::from_millis(1)))
-        };
-        let waker = std::task::Waker::from(Arc::new(Kills));
-        assert!(timer.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
-        while !thread.has_died() {
-            std::thread::yield_now();
-        }
-    }
-
-    const FOR_EVER: Duration = Duration::from_secs(3600);
-
-    /// A name server that is silent keeps the next thread from nobody.
-    #[test]
-    fn a_thread_that_dies_drops_its_tasks_and_waits_for_no_lookup() {
-        let thread = start(Builder::new()).unwrap();
-        let (alive, ends) = std::sync::mpsc::channel::<()>();
-        let (lookup, lookup_ends) = std::sync::mpsc::channel::<()>();
-        thread.handle.spawn_blocking(move || lookup_ends.recv());
-        thread.handle.spawn(async move {
-            pending::<()>().await;
-            drop(alive);
-        });
-        kill(&thread);
-        assert_eq!(ends.recv(), Err(std::sync::mpsc::RecvError));
-        drop(lookup);
-    }
-
-    #[test]
-    fn a_caller_whose_timer_dies_with_the_thread_goes_on_with_another_one() {
-        let thread = start(Builder::new()).unwrap();
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        let (outcome, late) = crate::blocking::block_on(async {
-            let asked = until(Some(&thread), Instant::now() + FOR_EVER, answered);
-            let late = until(Some(&thread), Instant::now() + 10 * STEP, pending::<()>());
-            let (mut asked, mut late) = (pin!(asked), pin!(late));
-            poll_fn(|cx| {
-                assert!(asked.as_mut().poll(cx).is_pending());
-                assert!(late.as_mut().poll(cx).is_pending());
-                Poll::Ready(())
-            })
-            .await;
-            kill(&thread);
-            let late = late.await;
-            answer.send(17).unwrap();
-            (asked.await, late)
-        });
-        assert_eq!((outcome, late), (Some(Ok(17)), None));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_caller_goes_on_by_its_own_timers_where_no_thread_is_granted() {
-        let none = || Err(stopped("a test"));
-        let soon = Instant::now() + STEP;
-        let answered = pin!(tokio::task::yield_now());
-        assert_eq!(until_by_another(none, soon, answered).await, Some(()));
-        assert_eq!(until_by_another(none, soon, pin!(pending::<()>())).await, None);
-        assert_eq!(Instant::now(), soon);
-    }
-
-    /// Its runtime is shut down in order, and its timers would panic.
-    #[test]
-    fn a_timer_of_a_thread_that_has_died_does_not_panic() {
-        let dead = BackgroundThread::dead();
-        let soon = Instant::now() + STEP;
-        assert_eq!(crate::blocking::block_on(dead.bound(soon, pin!(pending::<()>()))), None);
-        assert_eq!(crate::blocking::block_on(until(Some(&dead), soon, pending::<()>())), None);
-    }
-
-    #[test]
-    fn a_thread_that_died_is_replaced() {
-        let thread = Some(BackgroundThread::dead());
-        let background = Mutex::new(Background { thread, residents: Vec::new() });
-        let (sender, receiver) = std::sync::mpsc::channel();
-        serving(&background).unwrap().handle.spawn(async move { sender.send(()) });
-        receiver.recv().unwrap();
-    }
-
-    /// Tells when its task is polled. The task has no end.
-    struct Telling(std::sync::mpsc::Sender<std::thread::ThreadId>);
-
-    impl Resident for Telling {
-        fn task(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
-            let sender = self.0.clone();
-            Some(Box::pin(async move {
-                sender.send(std::thread::current().id()).unwrap();
-                std::future::pending::<()>().await;
-            }))
-        }
-    }
-
-    #[test]
-    fn the_tasks_of_residents_move_to_the_thread_that_replaces_one_that_died() {
-        let background = Mutex::new(Background::default());
-        let (sender, told) = std::sync::mpsc::channel();
-        serving(&background).unwrap();
-        let resident = Arc::new(Telling(sender.clone()));
-        house_in(&background, &resident).unwrap();
-        let gone = Arc::new(Telling(sender));
-        house_in(&background, &gone).unwrap();
-        let first = told.recv().unwrap();
-        assert_eq!(told.recv().unwrap(), first);
-        drop(gone);
-        background.lock().thread = Some(BackgroundThread::dead());
-        serving(&background).unwrap();
-        assert_ne!(told.recv().unwrap(), first);
-        serving(&background).unwrap();
-        assert!(told.try_recv().is_err(), "each is begun once, and none of a client that has gone");
-    }
-}
+mod tests;
