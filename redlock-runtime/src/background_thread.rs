@@ -22,6 +22,8 @@ use crate::error::LockError;
 use crate::mutex::Mutex;
 use crate::shield::shielded;
 
+pub(crate) mod lasting_work;
+
 static BACKGROUND: PerProcess<Mutex<Background>> = PerProcess::new();
 
 /// The background thread of a process, once it is needed, and what it has to run.

@@ -21,6 +21,7 @@ use super::shield::tell;
 use super::{background_thread, process};
 use crate::backend::{BackgroundTask, FifoQueue, LockBackend};
 use crate::background_thread::Resident;
+use crate::background_thread::lasting_work::LastingWork;
 use crate::blocking::blocks_thread;
 use crate::error::LockError;
 use crate::hold::{Hold, HoldingClient, RENEWALS_IN_FLIGHT, Scheduler};
@@ -195,14 +196,21 @@ impl Engine {
         matches!(self.place, Placement::Callers(_))
     }
 
+    /// Does `work` in the background. That of an embedded backend is usually done when this
+    /// returns: it comes before the caller's next command.
+    pub(crate) fn in_background(&self, mut work: impl LastingWork) -> Result<(), LockError> {
+        if !self.is_embedded() {
+            return self.executor().spawn_lasting(work);
+        }
+        let mut work = Box::pin(async move { work.run().await });
+        if self.is_done_here(work.as_mut()) { Ok(()) } else { self.executor().spawn(work) }
+    }
+
     /// Polls background work of an embedded backend once, on the thread of its caller: usually it
     /// is done then, before the caller goes on. What it spawns where no runtime serves it goes to
     /// the background thread. `false`: it has to be spawned, as it always has on a thread that is
     /// ending and has dropped tokio's locals.
-    pub(crate) fn is_done_here(&self, work: Pin<&mut impl Future<Output = ()>>) -> bool {
-        if !self.is_embedded() {
-            return false;
-        }
+    fn is_done_here(&self, work: Pin<&mut impl Future<Output = ()>>) -> bool {
         let may_poll = self.may_poll_here();
         let background = match runtime::Handle::try_current() {
             Ok(_) if may_poll => None,

@@ -8,8 +8,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
+use super::background_thread::lasting_work::{self, LastingWork};
 use super::background_thread::{self, stopped};
-use super::clock::{Clock, paused_runtime};
+use super::clock::{Clock, Moment, paused_runtime};
 use super::report::{Admission, Reports, Topic};
 use crate::error::LockError;
 
@@ -79,6 +80,15 @@ impl Executor {
         }
     }
 
+    /// The same for work that goes on when the background thread dies. A runtime of the program
+    /// drops it at its end.
+    pub(crate) fn spawn_lasting(&self, mut work: impl LastingWork) -> Result<(), LockError> {
+        match self {
+            Self::BackgroundThread => lasting_work::spawn(work),
+            Self::Runtime(_) => self.spawn(async move { work.run().await }),
+        }
+    }
+
     /// Runs `work` here, and returns its outcome. The work is dropped if the caller goes away.
     /// `what` names the work in an error.
     pub(crate) async fn run<T: Send + 'static>(
@@ -105,19 +115,29 @@ impl Executor {
         &self,
         limit: Option<Duration>,
     ) -> Result<impl Future<Output = ()> + Send + Sync + use<>, LockError> {
-        let (mut ring, rings) = oneshot::channel::<()>();
+        let (ring, rings) = oneshot::channel();
         if let Some(limit) = limit {
             let clock = self.clock();
-            self.spawn(async move {
-                let moment = clock.now().plus(limit);
-                tokio::select! {
-                    biased;
-                    // The caller has gone away.
-                    () = ring.closed() => {}
-                    () = clock.sleep_until(moment) => {}
-                }
-            })?;
+            self.spawn_lasting(Timer { clock, moment: clock.now().plus(limit), ring })?;
         }
         Ok(async move { drop(unconstrained(rings).await) })
+    }
+}
+
+/// Rings when it is dropped.
+struct Timer {
+    clock: Clock,
+    moment: Moment,
+    ring: oneshot::Sender<()>,
+}
+
+impl LastingWork for Timer {
+    async fn run(&mut self) {
+        tokio::select! {
+            biased;
+            // The caller has gone away.
+            () = self.ring.closed() => {}
+            () = self.clock.sleep_until(self.moment) => {}
+        }
     }
 }

@@ -15,6 +15,7 @@ mod waiters;
 pub(crate) use counted::Counted;
 pub(crate) use poller_state::{PollerState, RestReason};
 pub(crate) use queue::{DirectAttemptGuard, LocalQueue, LocalQueues, QueueHandle};
+pub(crate) use release_counts::CountedRelease;
 pub(crate) use releases::ReleaseUnderWay;
 pub(crate) use shutdowns::{Shutdown, Shutdowns};
 pub(crate) use state::QueueState;

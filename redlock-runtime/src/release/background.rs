@@ -1,51 +1,71 @@
 //! A release in the background: it is tried again until it is answered, or until the lease would be
 //! over anyway.
 
+use std::mem;
 use std::sync::Arc;
 
 use super::repetition::Repetition;
 use super::task::ReleaseTask;
-use crate::backend::Fault;
+use crate::backend::{Fault, Found};
+use crate::background_thread::lasting_work::LastingWork;
 use crate::engine::Engine;
 use crate::error::NodeError;
 use crate::executor;
 use crate::hold::Tenure;
-use crate::local_queue::QueueHandle;
+use crate::local_queue::{CountedRelease, QueueHandle};
 use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::thread_exit::Unsent;
 
+/// A release that the background sends.
+pub(super) struct BackgroundRelease {
+    /// `None`: it is over.
+    task: Option<ReleaseTask>,
+    /// What waits for this comes after the first poll, which sends the release.
+    leaving: Option<CountedRelease>,
+    has_begun: bool,
+}
+
+impl LastingWork for BackgroundRelease {
+    async fn run(&mut self) {
+        drop(self.leaving.take());
+        let Some(task) = &mut self.task else { return };
+        // One that is begun anew may have been carried out before.
+        task.is_unknown |= mem::replace(&mut self.has_begun, true);
+        let answer = task.send_until_answered().await;
+        let Some(task) = self.task.take() else { return };
+        match answer {
+            Ok(found) => _ = task.finish(found),
+            Err(fault) => task.give_up(fault),
+        }
+    }
+}
+
 impl ReleaseTask {
     /// Continues the release in the background.
-    pub(super) fn into_background_work(mut self) -> impl Future<Output = ()> + Send {
+    pub(super) fn into_background_work(mut self) -> BackgroundRelease {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
         }
         let leaving = self.under_way.goes_on_in_background();
-        async move {
-            // What waits for this comes after the first poll, which sends the release.
-            drop(leaving);
-            self.run().await;
-        }
+        BackgroundRelease { task: Some(self), leaving, has_begun: false }
     }
 
-    async fn run(mut self) {
+    /// Returns the fault after which no try follows.
+    async fn send_until_answered(&mut self) -> Result<Found, Fault> {
         let mut repetition = Repetition::begin(&self.engine);
         loop {
             let answer =
                 self.engine.backend.release(self.request(), self.engine.reply_timeout).await;
             drop(self.unsent.take());
             let fault = match answer {
-                Ok(found) => {
-                    self.finish(found);
-                    return;
-                }
+                Ok(found) => return Ok(found),
                 Err(fault) => fault,
             };
             self.note_failure(&fault);
             let retry_at = repetition.next(&self.engine);
             if fault.ends_releases() || retry_at >= self.server_end {
-                return self.give_up(fault);
+                return Err(fault);
             }
             // The caller gets the fault at once; the background retries without it.
             if let Some(reply) = self.reply.take() {
@@ -82,11 +102,7 @@ impl ReleaseTask {
 /// Sends a release from the background.
 pub(crate) fn in_background(task: ReleaseTask) {
     let (engine, key) = (Arc::clone(&task.engine), task.claim.key.clone());
-    let mut task = Box::pin(task.into_background_work());
-    if engine.is_done_here(task.as_mut()) {
-        return;
-    }
-    if let Err(error) = engine.executor().spawn(task) {
+    if let Err(error) = engine.in_background(task.into_background_work()) {
         tell!(warn, key = key.name(), %error, "lock not released");
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use super::repetition::Repetition;
 use crate::backend::{Claim, Fault, Found, Release};
+use crate::background_thread::lasting_work::LastingWork;
+use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::pending::{PendingCommand, UnawaitedCommand};
 use crate::thread_exit::Unsent;
 
 /// When the clean-up of an unanswered command is repeated after its first answer: the command may
@@ -39,22 +42,45 @@ struct Way {
 }
 
 fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
-    let pending = engine.pending.begin();
-    let unsent = (!engine.is_embedded()).then(Unsent::here);
-    let executor = engine.executor();
-    let own = Arc::clone(engine);
-    let mut work = Box::pin(async move {
-        let engine = own;
+    let clean_up = CleanUp {
+        engine: Arc::clone(engine),
+        claim,
+        way,
+        begun: None,
+        pending: Some(engine.pending.begin()),
+        unawaited: None,
+        unsent: (!engine.is_embedded()).then(Unsent::here),
+    };
+    // Without a background thread, no command was sent that could still arrive.
+    let _ = engine.in_background(clean_up);
+}
+
+/// Frees an owner until that is answered, or the lease of the owner would be over.
+struct CleanUp {
+    engine: Arc<Engine>,
+    claim: Claim,
+    way: Way,
+    /// When it was polled first.
+    begun: Option<Moment>,
+    /// A shutdown waits for it.
+    pending: Option<PendingCommand>,
+    unawaited: Option<UnawaitedCommand>,
+    /// The end of the thread waits for it.
+    unsent: Option<Unsent>,
+}
+
+impl LastingWork for CleanUp {
+    async fn run(&mut self) {
+        let Self { engine, claim, way, begun, pending, unawaited, unsent } = self;
         let clock = engine.clock();
-        let begun = clock.now();
+        let begun = *begun.get_or_insert_with(|| clock.now());
         let lease_end = begun.plus(claim.expire);
         let until =
             if way.may_be_queued { lease_end.max(begun.plus(LONGEST_ENTRY)) } else { lease_end };
-        let (mut pending, mut unawaited, mut unsent) = (Some(pending), None, unsent);
         let mut repeats = way.repeats.iter();
-        let mut repetition = Repetition::begin(&engine);
+        let mut repetition = Repetition::begin(engine);
         while clock.now() < until {
-            let again = match free(&engine, &claim, way).await {
+            let again = match free(engine, claim, *way).await {
                 Ok(Found::Ours) if engine.backend.abilities().is_synchronous => return,
                 // A command that was sent twice because its connection broke may be granted twice,
                 // the second time after this answer.
@@ -72,28 +98,22 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
                     if fault.ends_releases()
                         && let Some(pending) = pending.take()
                     {
-                        unawaited = Some(pending.unawaited());
+                        *unawaited = Some(pending.unawaited());
                     }
-                    repetition.next(&engine)
+                    repetition.next(engine)
                 }
             };
             if pending.is_none() {
                 clock.sleep_until(again).await;
                 continue;
             }
-            repetition.rest(&engine, again.min(lease_end)).await;
+            repetition.rest(engine, again.min(lease_end)).await;
             // A shutdown waits for locks, not for entries of a queue.
             if clock.now() >= lease_end {
                 drop(pending.take());
             }
         }
-    });
-    // An embedded backend runs the clean-up before the caller's next command.
-    if engine.is_done_here(work.as_mut()) {
-        return;
     }
-    // Without a background thread, no command was sent that could still arrive.
-    let _ = executor.spawn(work);
 }
 
 async fn free(engine: &Engine, claim: &Claim, way: Way) -> Result<Found, Fault> {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::release_future::ReleaseOutcome;
-use crate::background_thread;
+use crate::background_thread::lasting_work::{self, LastingWork};
 use crate::clock::{Clock, Moment};
 use crate::mutex::Mutex;
 use crate::process::{PerProcess, ProcessId};
@@ -125,18 +125,18 @@ fn with_releases<T>(
     };
     // Without a background thread, the releases stay in the list for the next unawaited release.
     if !has_reaper {
-        let _ = background_thread::spawn(reap(ReaperGuard { unawaited, is_done: false }));
+        let _ = lasting_work::spawn(Reaper { unawaited, is_done: false });
     }
     result
 }
 
-/// If the reaper dies, or is not started, the next unawaited release starts another one.
-struct ReaperGuard {
+/// If it panics, or is not started, the next unawaited release starts another one.
+struct Reaper {
     unawaited: &'static Mutex<Unawaited>,
     is_done: bool,
 }
 
-impl Drop for ReaperGuard {
+impl Drop for Reaper {
     fn drop(&mut self) {
         if !self.is_done {
             self.unawaited.lock().has_reaper = false;
@@ -144,18 +144,20 @@ impl Drop for ReaperGuard {
     }
 }
 
-async fn reap(mut guard: ReaperGuard) {
-    let mut empty_checks = 0;
-    for check in 1_u64.. {
-        Clock::Boot.sleep_until(Clock::Boot.now().plus(CHECK_INTERVAL)).await;
-        let mut unawaited = check_releases(guard.unawaited, check % FULL_CHECK_EVERY == 0);
-        empty_checks = if unawaited.releases.is_empty() { empty_checks + 1 } else { 0 };
-        if empty_checks == EMPTY_CHECKS_BEFORE_END {
-            // This is under the mutex that `with_releases` takes: the next release must not rely on
-            // a reaper that is about to end.
-            unawaited.has_reaper = false;
-            guard.is_done = true;
-            return;
+impl LastingWork for Reaper {
+    async fn run(&mut self) {
+        let mut empty_checks = 0;
+        for check in 1_u64.. {
+            Clock::Boot.sleep_until(Clock::Boot.now().plus(CHECK_INTERVAL)).await;
+            let mut unawaited = check_releases(self.unawaited, check % FULL_CHECK_EVERY == 0);
+            empty_checks = if unawaited.releases.is_empty() { empty_checks + 1 } else { 0 };
+            if empty_checks == EMPTY_CHECKS_BEFORE_END {
+                // This is under the mutex that `with_releases` takes: the next release must not
+                // rely on a reaper that is about to end.
+                unawaited.has_reaper = false;
+                self.is_done = true;
+                return;
+            }
         }
     }
 }
@@ -231,7 +233,7 @@ mod tests {
     async fn a_reaper_that_has_ended_leaves_its_place_to_the_next_one() {
         let unawaited = Unawaited { has_reaper: true, ..Unawaited::default() };
         let unawaited: &'static _ = Box::leak(Box::new(Mutex::new(unawaited)));
-        reap(ReaperGuard { unawaited, is_done: false }).await;
+        Reaper { unawaited, is_done: false }.run().await;
         assert!(!unawaited.lock().has_reaper);
     }
 
@@ -342,7 +344,8 @@ mod tests {
         let answered = UnawaitedRelease::new(Box::pin(answered), at(1000), over);
         let pending = (0..2 * MAX_UNANSWERED).map(|_| release(at(1000), false, &polls));
         let unawaited = list(pending.chain([answered]));
-        let reaper = tokio::spawn(reap(ReaperGuard { unawaited, is_done: false }));
+        let mut reaper = Reaper { unawaited, is_done: false };
+        let reaper = tokio::spawn(async move { reaper.run().await });
         assert!(timeout(LONG, is_over).await.expect("it is found").is_err());
         reaper.abort();
     }
@@ -350,7 +353,7 @@ mod tests {
     #[test]
     fn a_reaper_that_dies_leaves_its_place_to_the_next_one() {
         let unawaited = list([]);
-        drop(reap(ReaperGuard { unawaited, is_done: false }));
+        drop(Reaper { unawaited, is_done: false });
         assert!(!unawaited.lock().has_reaper);
         let never = UnawaitedRelease::new(Box::pin(pending()), at(1000), oneshot::channel().0);
         add(unawaited, never, Moment::ZERO);

@@ -92,7 +92,7 @@ impl PollerContext {
 
     /// The same for a command about owners that may stand in the queue of the server, or have the
     /// lock. If the poller ends before the answer, they are cleaned up, as no other task knows of
-    /// them. Where the background thread dies with it, they stay until their leases end.
+    /// them.
     pub(super) async fn patiently_for<T>(
         &self,
         claims: &[Claim],

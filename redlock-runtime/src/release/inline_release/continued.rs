@@ -37,7 +37,7 @@ impl InlineRelease {
         }
         task.reply = reply;
         let (executor, key) = (task.engine.executor(), task.claim.key.clone());
-        if let Err(error) = executor.spawn(task.into_background_work()) {
+        if let Err(error) = executor.spawn_lasting(task.into_background_work()) {
             tell!(warn, key = key.name(), %error, "lock not released");
         }
     }
