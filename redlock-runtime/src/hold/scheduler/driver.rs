@@ -1,10 +1,12 @@
 //! The task that checks each lease when it is due.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Scheduler, SchedulerState};
+use crate::background_thread::lasting_work::LastingWork;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::hold::action::Action;
@@ -52,9 +54,9 @@ impl SchedulerState {
 
 impl Scheduler {
     pub(super) fn start_driver(self: &Arc<Self>) -> Result<(), LockError> {
-        let guard = DriverGuard { scheduler: Arc::clone(self) };
+        let guard = DriverGuard { scheduler: Arc::clone(self), has_begun: false };
         // Should the spawn fail, dropping `guard` tells the lease at once.
-        self.executor.spawn(async move { guard.drive().await })
+        self.executor.spawn_lasting(guard)
     }
 
     /// The leases that are due at `now`, in batches of one backend and of like times for an answer,
@@ -141,14 +143,20 @@ fn retry_at(hold: &Hold, now: Moment) -> Moment {
 }
 
 /// Guards the driver: when the driver ends (by a panic, or with its runtime), every lease it had is
-/// lost at once, because no driver would renew or stop it any more.
+/// lost at once, because no driver would renew or stop it any more. Where the background thread
+/// dies, the driver begins anew on the next one.
 struct DriverGuard {
     scheduler: Arc<Scheduler>,
+    has_begun: bool,
 }
 
-impl DriverGuard {
-    async fn drive(&self) {
+impl LastingWork for DriverGuard {
+    async fn run(&mut self) {
         let scheduler = &self.scheduler;
+        if mem::replace(&mut self.has_begun, true) {
+            // The renewals that were under way have ended with the thread.
+            scheduler.look_at_all();
+        }
         let alarm = Alarm::new(scheduler.clock);
         loop {
             #[cfg(test)]
@@ -185,6 +193,22 @@ impl Drop for DriverGuard {
 mod tests {
     use super::*;
     use crate::tests::fake::fake;
+
+    /// The renewal that was under way has ended with the thread.
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_that_begins_anew_renews_what_is_due() {
+        let (redlock, _fake) = fake();
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        let (hold, engine) = (Arc::clone(guard.lease().hold()), redlock.engine());
+        let scheduler = Scheduler::new(engine.executor(), engine.clock());
+        engine.scheduler().forget(&hold);
+        let (due, stop) = (hold.due_at(), hold.stop_at());
+        scheduler.state.lock().schedule.insert(stop, Arc::clone(&hold));
+        engine.clock().sleep_until(due).await;
+        let mut driver = DriverGuard { scheduler, has_begun: true };
+        let run = tokio::time::timeout(stop.since(due) / 2, driver.run());
+        assert!(run.await.is_err() && hold.renewals() == 1);
+    }
 
     /// Between two looks, the caller may have taken an offer, whose lease has to be claimed.
     #[tokio::test(start_paused = true)]

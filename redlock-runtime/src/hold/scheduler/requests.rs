@@ -16,6 +16,18 @@ impl Scheduler {
         self.wake.notify_one();
     }
 
+    /// Checks all leases as soon as possible.
+    pub(super) fn look_at_all(&self) {
+        let mut state = self.state.lock();
+        let holds: Vec<_> = state.schedule.entries().cloned().collect();
+        for hold in &holds {
+            state.schedule.reschedule(hold, Moment::ZERO);
+        }
+        drop(state);
+        // Dropped outside of the mutex: these may be the last references.
+        drop(holds);
+    }
+
     /// No lease will be registered any more.
     pub(crate) fn retire(&self) {
         self.state.lock().is_retired = true;
