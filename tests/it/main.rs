@@ -108,6 +108,7 @@ mod server_queue_far;
 mod server_queue_told;
 mod server_queue_turns;
 mod testing_kit;
+mod thread_death;
 mod tls;
 mod tls_topologies;
 mod transfers;

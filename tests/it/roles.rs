@@ -42,6 +42,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("lead", leader_roles::lead),
         ("block-the-background-thread", fault_roles::block_the_background_thread),
         ("short-of-files", fault_roles::short_of_files),
+        ("lose-the-background-thread", crate::thread_death::lose_the_background_thread),
     ]
 }
 
