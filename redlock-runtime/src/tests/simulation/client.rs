@@ -133,7 +133,7 @@ impl Client {
         // Rules for several nodes go by the longest lease.
         let expire = if random.u8(..4) == 0 { full * 2 / 3 } else { full };
         let request = of_kind(self.redlock.lock(KEYS[key]), kind).expire(expire).wait(wait);
-        let min_hold = self.world.plan.min_hold.filter(|_| random.bool());
+        let min_hold = self.world.plan.min_hold.filter(|_| random.bool() && !kind.is_shared());
         let request = request.min_hold(min_hold.unwrap_or_default());
         let limit = random.u32(..6);
         let is_limited = limit < 3;

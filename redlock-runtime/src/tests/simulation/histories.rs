@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::history::{GROUPS, Played, has_long_leases, play};
+use super::history::{ALL_KINDS, GROUPS, Played, has_long_leases, play};
 use super::survey::survey;
 use super::witness::Tally;
 
@@ -11,7 +11,8 @@ use super::witness::Tally;
 const HISTORIES: u64 = 200;
 /// Among so many there are some dozens with long leases.
 const SEEDS: u64 = 400;
-/// For so many histories there is one more with groups of holders, or a crowd.
+/// For so many histories there is one more with groups of holders, or a crowd, and one of all
+/// kinds.
 const EACH: u64 = 3;
 
 #[test]
@@ -47,6 +48,19 @@ fn simulated_histories_of_groups_and_crowds_keep_every_promise() {
     assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
     assert!(total.lost > histories / 10 && total.handover_watchdog > histories, "{total:?}");
     assert!(total.beside_others > histories && total.permits > histories / 4, "{total:?}");
+    assert!(total.downgraded > histories / 10, "{total:?}");
+}
+
+#[test]
+fn simulated_histories_of_all_kinds_keep_every_promise() {
+    if number("REDLOCK_SEED").or_else(|| number("REDLOCK_SURVEY")).is_some() {
+        return;
+    }
+    let histories = number("REDLOCK_HISTORIES").unwrap_or(HISTORIES) / EACH;
+    let total = play_all(ALL_KINDS, histories);
+    eprintln!("{histories} histories of all kinds: {total:?}");
+    assert!(total.holds > 5 * histories && total.beside_others > histories / 4, "{total:?}");
+    assert!(total.permits > histories / 4 && total.retained > histories / 10, "{total:?}");
     assert!(total.downgraded > histories / 10, "{total:?}");
 }
 
@@ -112,7 +126,7 @@ fn simulated_histories_of_long_leases_leave_nothing_behind() {
 
 #[test]
 fn a_simulated_history_is_replayed_by_its_seed() {
-    for seed in (0..20).chain(GROUPS..GROUPS + 10) {
+    for seed in (0..20).chain(GROUPS..GROUPS + 10).chain(ALL_KINDS..ALL_KINDS + 10) {
         let (once, again) = (play(seed, true), play(seed, true));
         let lines = |played: &Played| played.trace.clone().unwrap_or_default();
         let (once, again) = (lines(&once), lines(&again));

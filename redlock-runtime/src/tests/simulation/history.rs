@@ -8,6 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::client::Client;
+use super::mixture::Holders;
 use super::node::Node;
 use super::plan::{NEVER, Plan, Tick, millis};
 use super::process::Scheduled;
@@ -42,8 +43,16 @@ pub(super) struct Played {
 /// From this seed on histories have groups of holders, and crowds.
 pub(super) const GROUPS: u64 = 1_000_000_000;
 
+/// From this seed on clients ask one node for locks of all kinds.
+pub(super) const ALL_KINDS: u64 = 2_000_000_000;
+
 fn plan(seed: u64, random: &mut Rng) -> Plan {
-    Plan::new(random, seed >= GROUPS)
+    let holders = match seed {
+        ALL_KINDS.. => Holders::AllKinds,
+        GROUPS.. => Holders::Groups,
+        _ => Holders::Single,
+    };
+    Plan::new(random, holders)
 }
 
 /// Do leases outlast every clean-up in the history of a seed?

@@ -14,12 +14,26 @@ pub(super) enum Mixture {
     Exclusive,
     ReadersAndWriters,
     Permits(NonZeroU32),
+    /// Of all kinds, for the same keys.
+    AllKinds,
+}
+
+/// Who holds the locks of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holders {
+    /// One at a time.
+    Single,
+    /// Mostly groups; otherwise many processes want the locks.
+    Groups,
+    /// The same, with locks of all kinds where there is one node.
+    AllKinds,
 }
 
 impl Mixture {
     /// Several nodes have no permits.
-    pub(super) fn new(random: &mut Rng, nodes: usize) -> Self {
+    pub(super) fn new(random: &mut Rng, nodes: usize, holders: Holders) -> Self {
         match random.u8(..4) {
+            _ if holders == Holders::AllKinds && nodes == 1 => Self::AllKinds,
             0 | 1 => Self::ReadersAndWriters,
             2 if nodes == 1 => {
                 NonZeroU32::new(random.u32(1..4)).map_or(Self::Exclusive, Self::Permits)
@@ -39,29 +53,43 @@ impl Mixture {
             Self::ReadersAndWriters if random.u8(..3) == 0 => Kind::Exclusive,
             Self::ReadersAndWriters => Kind::Read,
             Self::Permits(count) => Kind::Permits(count),
+            Self::AllKinds => match random.u8(..6) {
+                0 | 1 => Kind::Exclusive,
+                2 | 3 => Kind::Read,
+                _ => NonZeroU32::new(random.u32(1..4)).map_or(Kind::Read, Kind::Permits),
+            },
         }
     }
 
     /// Does a writer become a reader before it lets go?
     pub(super) fn downgrades(self, hold: &Hold, random: &mut Rng) -> bool {
-        let is_writer = self == Self::ReadersAndWriters && !hold.claim.kind.is_shared();
+        let has_readers = matches!(self, Self::ReadersAndWriters | Self::AllKinds);
+        let is_writer = has_readers && !hold.claim.kind.is_shared() && !hold.has_min_hold();
         is_writer && random.u8(..3) == 0
     }
 
-    /// How many holders of a shared kind there may be at once.
+    /// For how many holders of a shared kind there is room at least.
     pub(super) fn places(self) -> usize {
         match self {
             Self::Permits(count) => usize::try_from(count.get()).unwrap_or(usize::MAX),
+            Self::AllKinds => 1,
             Self::Exclusive | Self::ReadersAndWriters => usize::MAX,
         }
     }
+}
 
-    /// May a hold be beside these?
-    pub(super) fn admits<'a>(self, hold: &Hold, others: impl Iterator<Item = &'a Hold>) -> bool {
-        let kinds: Vec<Kind> = others.map(|other| other.claim.kind).collect();
-        let is_shared = hold.claim.kind.is_shared() && kinds.iter().all(|kind| kind.is_shared());
-        kinds.is_empty() || is_shared && kinds.len() < self.places()
-    }
+/// May locks of these kinds be held at the same time? Who asks for a permit is admitted while fewer
+/// than its own number of permits are taken.
+pub(super) fn may_be_together(kinds: &[Kind]) -> bool {
+    let places = kinds.iter().map(|kind| match kind {
+        Kind::Exclusive => 1,
+        Kind::Read => usize::MAX,
+        Kind::Permits(count) => usize::try_from(count.get()).unwrap_or(usize::MAX),
+    });
+    let mut places: Vec<usize> = places.collect();
+    places.sort_unstable();
+    kinds.iter().all(|kind| kind.is_like(kinds[0]))
+        && places.iter().enumerate().all(|(before, places)| before < *places)
 }
 
 /// The same request, for a lock of this kind.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::habits::Habits;
-use super::mixture::Mixture;
+use super::mixture::{Holders, Mixture};
 use super::node_plan::{NodePlan, forget_scripts, nodes, set_clocks_back};
 use super::notice::Cut;
 use super::process::Schedule;
@@ -133,10 +133,9 @@ fn any_min_hold(random: &mut Rng, pace: Duration) -> Option<Duration> {
 }
 
 impl Plan {
-    /// `has_groups`: its locks are mostly of shared kinds, or many processes want them.
-    pub(super) fn new(random: &mut Rng, has_groups: bool) -> Self {
+    pub(super) fn new(random: &mut Rng, holders: Holders) -> Self {
         // Beside the other decisions, which are those of a history without groups.
-        let mut aside = has_groups.then(|| random.clone().fork());
+        let mut aside = (holders != Holders::Single).then(|| random.clone().fork());
         let is_calm = random.u8(..4) == 0;
         let pace = Duration::from_millis(random.u64(100..=300));
         let count = [1, 1, 3, 5][random.usize(..4)];
@@ -172,11 +171,13 @@ impl Plan {
         }
         let has_line = count == 1 && random.u8(..6) > 0;
         let mut line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
-        let mixture = aside.map_or(Mixture::Exclusive, |mut aside| Mixture::new(&mut aside, count));
+        let mixture =
+            aside.map_or(Mixture::Exclusive, |mut aside| Mixture::new(&mut aside, count, holders));
         if mixture.is_shared() {
             suit_groups(&mut nodes, line.as_mut());
         }
-        let min_hold = any_min_hold(random, pace).filter(|_| !mixture.is_shared());
+        let has_min_hold = matches!(mixture, Mixture::Exclusive | Mixture::AllKinds);
+        let min_hold = any_min_hold(random, pace).filter(|_| has_min_hold);
         Self {
             keys,
             expire,

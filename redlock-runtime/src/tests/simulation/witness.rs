@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::departed::Departed;
 use super::liveness::LocalQueue;
+use super::mixture::may_be_together;
 use super::network::Network;
 use super::plan::{KEYS, Plan, Promise, Tick, millis};
 use super::resource::{LostUpdate, Resource};
@@ -186,8 +187,9 @@ impl Witness {
     fn check_alone(&mut self, plan: &Plan, key: usize, hold: &Arc<Hold>, now: Tick) {
         let holders = &mut self.keys[key].holders;
         holders.retain(|other| !other.remaining().is_zero());
-        let others = holders.iter().filter(|other| other.id != hold.id).map(|other| &**other);
-        if !plan.mixture.admits(hold, others) && plan.promise != Promise::Fencing {
+        let others = holders.iter().filter(|other| other.id != hold.id);
+        let kinds: Vec<_> = others.chain([hold]).map(|held| held.claim.kind).collect();
+        if !may_be_together(&kinds) && plan.promise != Promise::Fencing {
             self.report(now, "two holders at once");
         }
     }
