@@ -197,6 +197,25 @@ async fn a_newcomer_waits_for_silent_nodes_as_long_as_there_is_time_to_write() {
     }
 }
 
+/// One of the others can be read and not written, say.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_silent_once_is_waited_for_where_the_others_are_too_few() {
+    let nodes = group(3).await;
+    for node in &nodes {
+        leave(node, ALL);
+    }
+    nodes[2].always(Some(Fate::Slow(SECOND * 2 / 5)));
+    let newcomer = Newcomer::new(&nodes);
+    let enrolling = tokio::spawn({
+        let newcomer = Arc::clone(&newcomer);
+        async move { newcomer.enroll().await }
+    });
+    tokio::time::sleep(SECOND / 10).await;
+    nodes[1].always(Some(DOWN));
+    assert_eq!(enrolling.await.unwrap(), Ok(()));
+    assert!(matches!(newcomer.members[2].admit(), NodeAdmission::Ask));
+}
+
 /// A client that ends with its first call has left its note by then. Lists of founders stay.
 #[tokio::test(start_paused = true)]
 async fn a_newcomer_notes_on_a_restarted_node_what_it_has_seen() {

@@ -110,11 +110,6 @@ impl RestartGuard {
         within: Duration,
     ) -> Result<Founders, Fault> {
         let FoundGroup { lists, memories, founders } = self.read(members, quorum, within).await?;
-        let is_silent = |member: &&Arc<Member>| matches!(member.untold(), Some(Untold::Silent));
-        for member in members.iter().filter(is_silent) {
-            // It was waited for, and gets the list. Nobody waits for it again before it answers.
-            member.note::<()>(&Err(Fault::known(vec![silence(member, within / 3)])));
-        }
         let asked = self.clock.now();
         // Another client may have been faster: its list counts, too.
         let written = self.ask(members, quorum, Some((&founders, &lists)), within).await;
@@ -176,7 +171,10 @@ impl RestartGuard {
         let spare = members.len() - enough;
         let is_decided =
             |answers: &NodeAnswers<_>| spare > 0 && tally::faults(answers).len() > spare;
-        broadcast(members, enough, Reach::AllFor(within / 3), ask, is_decided).await
+        // A node that was silent when the lists were read is waited for once.
+        let was_silent = offered.is_some_and(|(_, found)| found.iter().any(Option::is_none));
+        let patience = if was_silent { Duration::ZERO } else { within / 3 };
+        broadcast(members, enough, Reach::AllFor(patience), ask, is_decided).await
     }
 }
 
@@ -218,7 +216,10 @@ fn broken_off() -> Fault {
 
 /// The fault of callers whose wait is over before enough nodes have answered.
 fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
-    let silence = |member: &Arc<Member>| silence(member, within);
+    let message = format!("did not say who it is within {} ms", within.as_millis());
+    let silence = |member: &Arc<Member>| {
+        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message.clone())
+    };
     let untold = members.iter().filter_map(|member| Some((member, member.untold()?)));
     let mut nodes: Vec<_> = untold
         .flat_map(|(member, why)| match why {
@@ -231,9 +232,4 @@ fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
         nodes = members.iter().map(silence).collect();
     }
     Fault::known(nodes)
-}
-
-fn silence(member: &Member, within: Duration) -> NodeError {
-    let message = format!("did not say who it is within {} ms", within.as_millis());
-    NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message)
 }
