@@ -53,6 +53,22 @@ async fn an_address_that_is_met_late_makes_no_second_vote() {
     assert!(attempt.await.unwrap().is_err());
 }
 
+/// The address moved after its grant was counted, and before the token of the other one was written
+/// to it.
+#[tokio::test(start_paused = true)]
+async fn an_address_that_moves_meanwhile_has_no_fencing_token_of_its_own() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    nodes[1].always(Some(DOWN));
+    nodes[0].store.set_last_token(1 << 52);
+    nodes[2].next_raises([Fate::Slow(Duration::from_millis(20))]);
+    let attempt = tokio::spawn(async move { attempt(&redlock).await });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    started(&nodes[2], "run0", SECOND);
+    assert!(attempt.await.unwrap().is_err());
+}
+
 /// One of the connections was made before its promotion, and the other one later.
 #[tokio::test]
 async fn a_server_under_two_addresses_is_one_also_after_its_promotion() {

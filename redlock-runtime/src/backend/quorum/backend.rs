@@ -152,10 +152,7 @@ impl Quorum {
         if missing > 0 && within.is_zero() {
             return Err(no_time_left(&members));
         }
-        let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
-            let claim = claim.clone();
-            Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
-        };
+        let ask = |member: Arc<Member>| self.raise_on(member, claim.clone(), fencing_token, within);
         let acks = |answers: &NodeAnswers<Found>| {
             answers.iter().filter(|answer| matches!(answer, Some(Ok(Found::Ours)))).count()
         };

@@ -17,15 +17,25 @@ impl Quorum {
         fencing_token: FencingToken,
         within: Duration,
     ) -> Result<Found, Fault> {
-        let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
+        let ask = |member: Arc<Member>| {
             let claim = self.grants.claim_on(member.number, claim);
-            let guard = self.guard.clone();
-            Box::pin(async move {
-                let found = member.backend.raise(&claim, fencing_token, within).await;
-                // A server under two addresses has one counter.
-                guard.and_then(|guard| guard.twin(&member)).map_or(found, Err)
-            })
+            self.raise_on(member, claim, fencing_token, within)
         };
         self.settle(Reach::Admitted, ask).await
+    }
+
+    pub(super) fn raise_on(
+        &self,
+        member: Arc<Member>,
+        claim: Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> NodeQuestion<Found> {
+        let guard = self.guard.clone();
+        Box::pin(async move {
+            let found = member.backend.raise(&claim, fencing_token, within).await;
+            // A server under two addresses has one counter.
+            guard.and_then(|guard| guard.twin(&member)).map_or(found, Err)
+        })
     }
 }
