@@ -111,3 +111,43 @@ pub(crate) fn in_background(task: ReleaseTask) {
 pub(crate) fn free(engine: &Arc<Engine>, queue: &QueueHandle, tenure: &Tenure) {
     in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), queue.another()));
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::backend::{Claim, Command, Fate, FencingTokens};
+    use crate::fencing::FencingToken;
+    use crate::hold::ConfirmedLease;
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::owner::Owner;
+    use crate::state::Released;
+    use crate::tests::fake::{SECOND, fake};
+
+    /// Its thread dies while the answer is on its way, which was that the lock is free.
+    #[tokio::test(start_paused = true)]
+    async fn a_release_that_is_begun_anew_knows_of_no_loss() {
+        let (redlock, fake) = fake();
+        let engine = redlock.engine();
+        let (key, kind) = (LockKey::new("", "k").unwrap(), Kind::Exclusive);
+        let queue = engine.local_queue(&key, kind);
+        let (owner, expire) = (Owner::of_nobody("t"), 9 * SECOND);
+        fake.store.set("k", owner.as_str(), expire);
+        let confirmed = ConfirmedLease { sent: engine.clock().now(), lease: expire };
+        let tokens = FencingTokens::one(FencingToken::new(1).unwrap());
+        let tenure = Tenure::new(Claim { key, owner, expire, kind }, confirmed, tokens);
+        let (reply, mut answer) = oneshot::channel();
+        let task = ReleaseTask::new(engine, &tenure, tenure.server_end(), queue);
+        let mut work = ReleaseTask { reply: Some(reply), ..task }.into_background_work();
+        fake.state().script.next(Command::Release, [Fate::LostReply]);
+        assert!(timeout(SECOND / 2, work.run()).await.is_err());
+        assert_eq!(fake.store.owner("k"), None);
+        work.run().await;
+        assert_eq!(answer.try_recv(), Ok(Ok(Released::Unknown)));
+        let queue = engine.local_queue(&tenure.claim.key, kind);
+        assert!(engine.pending.count() == 0 && !queue.has_background_release());
+    }
+}
