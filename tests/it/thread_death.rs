@@ -20,6 +20,8 @@ use crate::support::{Proxy, Server, unique_prefix};
 const MANY: u32 = 200;
 /// In which a request leaves.
 const MOMENT: Duration = Duration::from_millis(100);
+/// After this time a lock is taken back whose caller is not polled.
+const CLAIM_WINDOW: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn what_is_under_way_when_the_background_thread_dies_is_freed_by_the_next_one() {
@@ -29,6 +31,7 @@ async fn what_is_under_way_when_the_background_thread_dies_is_freed_by_the_next_
         ("acquire", 1, Then::LoseReply),
         ("release", 2, Then::LoseRequest),
         ("unawaited", 2, Then::LoseRequest),
+        ("taken back", 2, Then::LoseRequest),
     ];
     for (what, nth, then) in cases {
         let (proxy, prefix) = (Proxy::start(server), unique_prefix());
@@ -94,6 +97,14 @@ pub fn lose_the_background_thread(args: &Args) {
                 }
                 call(&redlock, "lastly").await.expect("it is free");
                 kill_the_background_thread().await;
+            }
+            "taken back" => {
+                let mut acquire = Box::pin(redlock.lock("lastly").acquire());
+                assert!(timeout(Duration::ZERO, &mut acquire).await.is_err());
+                std::mem::forget(acquire);
+                let _ = timeout(CLAIM_WINDOW + 3 * MOMENT, std::future::pending::<()>()).await;
+                kill_the_background_thread().await;
+                drop(redlock.lock("lastly").acquire().await.expect("the next thread frees it"));
             }
             _ => {
                 let request = redlock.lock("held").expire(Duration::from_secs(2));
