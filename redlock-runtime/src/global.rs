@@ -105,7 +105,8 @@ pub async fn init_from_env() -> Result<Redlock, LockError> {
 ///
 /// # Errors
 /// [`LockError::NotInitialized`] before [`init`] and outside of any scope,
-/// [`LockError::ForkedProcess`] in a child of a fork before it has called [`init`] itself.
+/// [`LockError::ForkedProcess`] in a child of a fork before it has called [`init`] itself, and
+/// inside of a scope whose client is that of the parent.
 ///
 /// ```
 /// assert_eq!(redlock::global().unwrap_err(), redlock::LockError::NotInitialized);

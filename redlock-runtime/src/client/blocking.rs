@@ -49,7 +49,8 @@ impl LockRequest {
     ///
     /// The guard may be sent to other threads and into asynchronous code. Its drop, also at the end
     /// of the thread, releases the lock in the background; the end of the thread waits until that
-    /// has left.
+    /// has left. Join the thread: where it still runs when `main` returns, nothing is dropped, and
+    /// the lock stays until its lease ends.
     ///
     /// In a task of tokio, whose thread must not be blocked, this is an error; inside of
     /// `spawn_blocking` and `block_in_place` it is not. (A future in `tokio::task::unconstrained`
