@@ -61,6 +61,8 @@ mod scan;
 mod shape;
 #[path = "../../redlock-runtime/src/shared_text.rs"]
 mod shared_text;
+#[path = "../../redlock-macros/src/source_text.rs"]
+mod source_text;
 #[path = "../../redlock-macros/src/spec.rs"]
 mod spec;
 #[path = "../../redlock-runtime/src/state.rs"]
