@@ -80,7 +80,9 @@ impl Plan {
         let denied = self.line.iter().map(|line| line.denied_from);
         let deletions = self.habits.deletions.iter().map(|(at, _)| *at);
         let instants = pauses.chain(denied).chain(deletions).filter(|at| *at <= now);
-        let spans = outages.map(|outage| outage.until).chain(cuts.map(|cut| cut.until));
+        // Nobody can tell for how long a single node has been up when it is met first.
+        let met = self.is_one_guarded().then(|| 2 * millis(self.lease()));
+        let spans = outages.map(|outage| outage.until).chain(cuts.map(|cut| cut.until)).chain(met);
         instants.chain(upheavals).chain(spans.map(|until| until.min(now))).max()
     }
 

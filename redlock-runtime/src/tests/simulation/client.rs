@@ -216,7 +216,7 @@ impl Client {
             LockError::Lost { .. } if !is_calm || asked.is_limited => return,
             LockError::Timeout { .. } => asked.wait != Wait::Forever,
             LockError::Unavailable { nodes, .. } if is_calm && asked.stall == 0 => {
-                was_split(&self.world, nodes)
+                may_be_unavailable(&self.world, nodes)
             }
             // Only the queue is denied, which nobody asked for.
             LockError::Unavailable { nodes, .. } => {
@@ -275,10 +275,15 @@ impl Work {
     }
 }
 
-/// Did callers leave the lock of several nodes to each other?
-pub(super) fn was_split(world: &World, nodes: &[NodeError]) -> bool {
-    let is_split = |node: &NodeError| node.kind() == NodeErrorKind::Refused;
-    world.plan.nodes.len() > 1 && nodes.iter().all(is_split)
+/// Where nothing goes wrong: did callers leave the lock of several nodes to each other, or has a
+/// guarded node been met just now?
+pub(super) fn may_be_unavailable(world: &World, nodes: &[NodeError]) -> bool {
+    let kind = match world.plan.nodes.len() {
+        1 if world.plan.is_one_guarded() => NodeErrorKind::Quarantined,
+        1 => return false,
+        _ => NodeErrorKind::Refused,
+    };
+    nodes.iter().all(|node| node.kind() == kind)
 }
 
 /// Polls a call once and, where it waits then, not again before a stall is over.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::history::{ALL_KINDS, GROUPS, Played, has_long_leases, play};
+use super::history::{ALL_KINDS, GROUPS, ONE_GUARDED, Played, has_long_leases, play};
 use super::survey::survey;
 use super::witness::Tally;
 
@@ -11,8 +11,8 @@ use super::witness::Tally;
 const HISTORIES: u64 = 200;
 /// Among so many there are some dozens with long leases.
 const SEEDS: u64 = 400;
-/// For so many histories there is one more with groups of holders, or a crowd, and one of all
-/// kinds.
+/// For so many histories there is one more with groups of holders, or a crowd, one of all kinds,
+/// and one of a guarded node.
 const EACH: u64 = 3;
 
 #[test]
@@ -62,6 +62,18 @@ fn simulated_histories_of_all_kinds_keep_every_promise() {
     assert!(total.holds > 5 * histories && total.beside_others > histories / 4, "{total:?}");
     assert!(total.permits > histories / 4 && total.retained > histories / 10, "{total:?}");
     assert!(total.downgraded > histories / 10, "{total:?}");
+}
+
+#[test]
+fn simulated_histories_of_one_guarded_node_keep_every_promise() {
+    if number("REDLOCK_SEED").or_else(|| number("REDLOCK_SURVEY")).is_some() {
+        return;
+    }
+    let histories = number("REDLOCK_HISTORIES").unwrap_or(HISTORIES) / EACH;
+    let total = play_all(ONE_GUARDED, histories);
+    eprintln!("{histories} histories of one guarded node: {total:?}");
+    assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
+    assert!(total.lost > histories / 10, "{total:?}");
 }
 
 /// So many histories, from the seed `first` on, on all cores.
@@ -126,7 +138,8 @@ fn simulated_histories_of_long_leases_leave_nothing_behind() {
 
 #[test]
 fn a_simulated_history_is_replayed_by_its_seed() {
-    for seed in (0..20).chain(GROUPS..GROUPS + 10).chain(ALL_KINDS..ALL_KINDS + 10) {
+    let others = [GROUPS, ALL_KINDS, ONE_GUARDED].map(|first| first..first + 10);
+    for seed in (0..20).chain(others.into_iter().flatten()) {
         let (once, again) = (play(seed, true), play(seed, true));
         let lines = |played: &Played| played.trace.clone().unwrap_or_default();
         let (once, again) = (lines(&once), lines(&again));

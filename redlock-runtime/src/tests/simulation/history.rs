@@ -46,8 +46,12 @@ pub(super) const GROUPS: u64 = 1_000_000_000;
 /// From this seed on clients ask one node for locks of all kinds.
 pub(super) const ALL_KINDS: u64 = 2_000_000_000;
 
+/// From this seed on there is one node, and the restart guard.
+pub(super) const ONE_GUARDED: u64 = 3_000_000_000;
+
 fn plan(seed: u64, random: &mut Rng) -> Plan {
     let holders = match seed {
+        ONE_GUARDED.. => Holders::OneGuarded,
         ALL_KINDS.. => Holders::AllKinds,
         GROUPS.. => Holders::Groups,
         _ => Holders::Single,
@@ -152,7 +156,7 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
     let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
     let lease = world.plan.lease();
     let guard = || RestartGuard::new(Clock::Tokio, "founders".into(), lease, lease);
-    let backend: Arc<dyn LockBackend> = if count == 1 {
+    let backend: Arc<dyn LockBackend> = if count == 1 && !world.plan.is_one_guarded() {
         wire(0)
     } else {
         let nodes = (0..count).map(|node| wire(node) as Arc<dyn QuorumMember>).collect();

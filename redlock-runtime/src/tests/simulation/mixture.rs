@@ -27,6 +27,8 @@ pub(super) enum Holders {
     Groups,
     /// The same, with locks of all kinds where there is one node.
     AllKinds,
+    /// One at a time, on one node with the restart guard.
+    OneGuarded,
 }
 
 impl Mixture {

@@ -68,14 +68,16 @@ pub(super) fn nodes(
     count: usize,
     pace: Duration,
     (is_calm, outages): (bool, u16),
+    is_one_guarded: bool,
 ) -> (Vec<NodePlan>, Promise) {
     let mut promise = Promise::Position;
-    let counts_alone = random.bool();
+    let counts_alone = random.bool() && !is_one_guarded;
     let mut nodes: Vec<NodePlan> =
         (0..count).map(|_| NodePlan::new(random, pace, counts_alone, outages)).collect();
     let upheaval = [Upheaval::Forget, Upheaval::FailOver][random.usize(..2)];
-    if !is_calm && !counts_alone && random.u8(..4) == 0 {
-        promise = upset(&mut nodes, random, upheaval);
+    let mut is_rare = || random.u8(..if is_one_guarded { 2 } else { 4 }) == 0;
+    if !is_calm && !counts_alone && is_rare() {
+        promise = upset(&mut nodes, random, upheaval, is_one_guarded);
     }
     if !is_calm && random.u8(..4) == 0 {
         lose_counters(&mut nodes[0], random);
@@ -84,15 +86,22 @@ pub(super) fn nodes(
 }
 
 /// Nodes lose what they know. Gives what is promised then.
-fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval) -> Promise {
-    if let [only] = nodes {
+fn upset(
+    nodes: &mut [NodePlan],
+    random: &mut Rng,
+    upheaval: Upheaval,
+    is_one_guarded: bool,
+) -> Promise {
+    if let [only] = nodes
+        && !is_one_guarded
+    {
         only.upset(random, upheaval);
         return Promise::Fencing;
     }
     for node in nodes {
         // A token outlives the data of its node in a clock that the others agree with.
         node.origin = BASE_TIME;
-        if random.bool() {
+        if is_one_guarded || random.bool() {
             node.upset(random, Upheaval::Forget);
         }
     }

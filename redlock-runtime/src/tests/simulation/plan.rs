@@ -135,10 +135,12 @@ fn any_min_hold(random: &mut Rng, pace: Duration) -> Option<Duration> {
 impl Plan {
     pub(super) fn new(random: &mut Rng, holders: Holders) -> Self {
         // Beside the other decisions, which are those of a history without groups.
-        let mut aside = (holders != Holders::Single).then(|| random.clone().fork());
+        let is_one_guarded = holders == Holders::OneGuarded;
+        let has_groups = holders != Holders::Single && !is_one_guarded;
+        let mut aside = has_groups.then(|| random.clone().fork());
         let is_calm = random.u8(..4) == 0;
         let pace = Duration::from_millis(random.u64(100..=300));
-        let count = [1, 1, 3, 5][random.usize(..4)];
+        let count = if is_one_guarded { 1 } else { [1, 1, 3, 5][random.usize(..4)] };
         let mut shape = random.clone().fork();
         let (count, beyond_majority) = rules(&mut shape, count);
         let clear_from = if shape.bool() { CALM_FROM } else { NEVER };
@@ -146,10 +148,12 @@ impl Plan {
         let mut some = || if is_calm || random.bool() { 0 } else { random.u16(1..=2) };
         let (outages, pauses) = (some(), some());
         weather.latency = random.u64(..4);
-        let (mut nodes, mut promise) = nodes(random, count, pace, (is_calm, outages));
+        let (mut nodes, mut promise) =
+            nodes(random, count, pace, (is_calm, outages), is_one_guarded);
         let processes = processes(random, aside.as_mut(), pauses, pace);
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
-        let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
+        let is_guarded = is_one_guarded || promise == Promise::Exclusion;
+        let has_guard = is_guarded || count > 1 && random.bool();
         let keys = 1 + usize::from(random.u8(..4) == 0);
         let mut habits = Habits::new(random);
         if !is_calm && random.u8(..8) == 0 {
@@ -169,7 +173,7 @@ impl Plan {
         if !is_calm && random.bool() {
             forget_scripts(&mut nodes, random, CALM_FROM + millis(expire));
         }
-        let has_line = count == 1 && random.u8(..6) > 0;
+        let has_line = count == 1 && !is_one_guarded && random.u8(..6) > 0;
         let mut line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
         let mixture =
             aside.map_or(Mixture::Exclusive, |mut aside| Mixture::new(&mut aside, count, holders));
@@ -204,6 +208,11 @@ impl Plan {
             node.upheavals.iter().map(|(_, upheaval)| upheaval.sets_back_by()).sum()
         };
         self.nodes.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// Is there one node, which has no vote after a restart until what it forgot is over?
+    pub(super) fn is_one_guarded(&self) -> bool {
+        self.has_guard && self.nodes.len() == 1
     }
 
     /// On how many nodes a lock has to stand.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::client::was_split;
+use super::client::may_be_unavailable;
 use super::plan::{KEYS, millis};
 use super::world::World;
 use crate::client::Redlock;
@@ -82,7 +82,7 @@ impl SeveralClient {
             // Its process was frozen for longer than the lease.
             Ok(Err(LockError::ExpireTooShort { .. })) if !world.plan.is_calm => {}
             Ok(Err(LockError::Unavailable { nodes, .. }))
-                if !world.plan.is_calm || was_split(&world, &nodes) => {}
+                if !world.plan.is_calm || may_be_unavailable(&world, &nodes) => {}
             Ok(Err(error)) => {
                 world.report(&format!("told, who wants several keys: {error}"));
             }
