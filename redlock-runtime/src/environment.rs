@@ -23,7 +23,7 @@ const PREFIX: &str = "REDLOCK_PREFIX";
 
 impl RedlockBuilder {
     /// A builder from the environment, which more options can be added to: what
-    /// [`init_from_env`](crate::init_from_env) builds. That has the list of variables.
+    /// [`init_from_env`](crate::init_from_env) builds, whose documentation lists the variables.
     ///
     /// # Errors
     /// [`LockError::Config`] when no server is named, a value cannot work, a file cannot be read,

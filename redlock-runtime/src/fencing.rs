@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A number that grows with every lock granted on a key, so that a database can refuse an old
-/// holder.
+/// holder. (Readers beside each other, who write nothing, may have the same one on N masters.)
 ///
 /// A lease can end while its holder is frozen, and no client-side check can prevent the write that
 /// such a holder sends when it wakes up. The resource can: it remembers the highest token it has

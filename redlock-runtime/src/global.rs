@@ -16,7 +16,9 @@ static GLOBAL: PerProcess<Redlock> = PerProcess::new();
 ///
 /// # Errors
 /// [`LockError::AlreadyInitialized`] at the second call, [`LockError::Config`] for options that
-/// cannot work, [`LockError::Unavailable`] when the server cannot be reached.
+/// cannot work, [`LockError::Unavailable`] when the server cannot be reached, refuses the login, or
+/// is unfit for locks (too old, a replica, a sentinel, a part of a cluster),
+/// [`LockError::BackgroundThread`] when that thread cannot be started.
 ///
 /// # Cancel safety
 /// Dropping the future leaves no client behind.
@@ -74,12 +76,13 @@ pub fn init_blocking(client: impl IntoRedlock) -> Result<Redlock, LockError> {
 /// | --- | --- |
 /// | `REDLOCK_URLS` | the servers, with commas (a comma in a password is fine) |
 /// | `REDIS_URL` | the server, where `REDLOCK_URLS` is not set |
-/// | `REDLOCK_SENTINEL` | sentinels, and what they call the master (feature `sentinel`) |
-/// | `REDLOCK_CLUSTER` | `1`: they belong to a Redis Cluster (feature `cluster`) |
+/// | `REDLOCK_SENTINEL` | the servers are sentinels: the name of the master (feature `sentinel`) |
+/// | `REDLOCK_CLUSTER` | `1`: the servers belong to a Redis Cluster (feature `cluster`) |
 /// | `REDLOCK_PREFIX` | put before every key, instead of `lock:`; no white space at its ends |
 /// | `REDLOCK_TLS_CA` | PEM file of a private CA (feature `tls`) |
 /// | `REDLOCK_TLS_CERT`, `REDLOCK_TLS_KEY` | PEM files of a client certificate (feature `tls`) |
 ///
+/// Of `REDLOCK_CLUSTER`, `0`, `n`, `no`, `f`, `false` and `off` mean no, anything else means yes.
 /// A blank variable counts as one that is not set: a client without a prefix is made by
 /// [`prefix("")`](crate::RedlockBuilder::prefix) only, and so is one whose prefix has white space
 /// at its ends. The program `redlock` reads the same ones. [`RedlockBuilder::from_env`] reads them

@@ -204,12 +204,13 @@ impl LockGuard {
     /// # Errors
     /// [`LockError::Lost`] when the lease was lost, [`LockError::Unavailable`] when the outcome is
     /// unknown, [`LockError::Config`] for a permit, for a lock with `min_hold`, and for what was
-    /// locked with [`lock_all`](crate::Redlock::lock_all), also one key.
-    /// [`LockError::AlreadyHeld`] for a guard that re-entered: the outer call has the write lock.
+    /// locked with [`lock_all`](crate::Redlock::lock_all), also one key. [`LockError::AlreadyHeld`]
+    /// for a guard that re-entered: the outer call has the write lock.
     /// [`LockError::ExpireTooShort`] when the answer took longer than the lease,
-    /// [`LockError::BackgroundThread`] when that thread cannot be started, or died meanwhile.
-    /// After an error the lock is released, but not after [`LockError::AlreadyHeld`], and not after
-    /// [`LockError::ForkedProcess`], in a child of the process that holds it.
+    /// [`LockError::BackgroundThread`] when that thread cannot be started, or died meanwhile. After
+    /// an error the lock is released; a `min_hold` goes on. It is not released after an error of a
+    /// guard that re-entered, whose turn ends, and not after [`LockError::ForkedProcess`], in a
+    /// child of the process that holds it.
     ///
     /// # Cancel safety
     /// Dropping the future releases the lock.

@@ -13,7 +13,7 @@ use crate::error::{NodeError, NodeErrorKind};
 /// let redlock = redlock::Redlock::builder().url("redis://127.0.0.1:1").lazy().build().await?;
 /// let health = redlock.health().await;
 /// assert!(!health.is_available());
-/// println!("{health}"); // redis://127.0.0.1:1: Connection refused ..
+/// println!("{health}"); // unavailable: redis://127.0.0.1:1: Connection refused ..
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

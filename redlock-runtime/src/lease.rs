@@ -132,8 +132,9 @@ impl Lease {
         self.hold.claim.owner.as_str()
     }
 
-    /// The fencing token of this hold: a number that grows from hold to hold of a key. Calls that
-    /// re-enter the lock have the same one.
+    /// The fencing token of this hold: a number that grows from hold to hold of a key. Readers
+    /// beside each other may have the same one on N masters. Calls that re-enter the lock have the
+    /// same one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -81,7 +81,7 @@ impl LockRequest {
     }
 
     /// As [`try_acquire`](Self::try_acquire), for a thread without asynchronous code: blocks it for
-    /// the answer to one attempt. `None`: somebody else holds the lock.
+    /// the answers to its attempts, usually one. `None`: somebody else holds the lock.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), and [`LockError::InTask`] in a task of tokio.

@@ -198,7 +198,8 @@ impl RedlockBuilder {
     /// [`LockError::Unavailable`], also where its `wait` is longer, or [`Wait::Forever`]. Time
     /// during which servers answered, and somebody held the lock, does not count. An attempt that
     /// is under way is completed, so that a call may take up to `reply_timeout` longer, and twice
-    /// that on N masters. Leaders ([`lead`](crate::LockRequest::lead)) campaign on.
+    /// that on N masters and with the restart guard. Leaders ([`lead`](crate::LockRequest::lead))
+    /// campaign on.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

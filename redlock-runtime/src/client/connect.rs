@@ -9,7 +9,8 @@ impl Redlock {
     ///
     /// # Errors
     /// [`LockError::Config`] for a URL that cannot work, [`LockError::Unavailable`] when the server
-    /// cannot be reached or refuses the login.
+    /// cannot be reached, refuses the login, or is unfit for locks (too old, a replica, a sentinel,
+    /// a part of a cluster), [`LockError::BackgroundThread`] when that thread cannot be started.
     ///
     /// # Cancel safety
     /// Dropping the future gives the client up; nothing is left behind.

@@ -85,10 +85,10 @@ pub enum LockError {
         /// The key had no expiry when it was last observed, and does not end by itself: another
         /// program has set it, or has taken its expiry away.
         is_endless: bool,
-        /// Where the call stood in the wait queue when the server last told: 1 is the next one.
-        /// A process before it counts once, however many of its calls wait. `None`: it is not
-        /// known, as for calls that did not wait, and where servers keep no queue (several masters,
-        /// `min_replicas`, `memory`).
+        /// Where the call stood in the wait queue when the server last told: 1 is the next one. A
+        /// process before it counts once, however many of its calls wait. `None`: it is not known,
+        /// as for calls that did not wait, and where servers keep no queue (several masters, the
+        /// restart guard, `min_replicas`, `memory`).
         position: Option<NonZeroU32>,
         /// Readers had the lock, and the call was to be one more: another call came first and
         /// waits that cannot share the lock with them, such as a writer.
@@ -322,8 +322,9 @@ impl LockError {
     /// [`Authentication`](NodeErrorKind::Authentication),
     /// [`NoPermission`](NodeErrorKind::NoPermission), [`WrongType`](NodeErrorKind::WrongType),
     /// [`Duplicate`](NodeErrorKind::Duplicate), [`OtherClock`](NodeErrorKind::OtherClock) and
-    /// [`Sentinel`](NodeErrorKind::Sentinel). Others may need one, too, but may also pass: memory
-    /// that others free, an error of a proxy.
+    /// [`Sentinel`](NodeErrorKind::Sentinel); or a server has no fencing token left (its error
+    /// begins with `FENCE`). Others may need one, too, but may also pass: memory that others free,
+    /// an error of a proxy.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
