@@ -163,17 +163,24 @@ fn serving(background: &'static Mutex<Background>) -> Result<Arc<BackgroundThrea
 /// replaces another one does so when it starts, and again when the other one has dropped its tasks:
 /// it may have been started by what one of these drops has spawned.
 fn run_residents(background: &Mutex<Background>) {
-    let (thread, residents): (_, Vec<_>) = {
-        let state = background.lock();
-        let Some(thread) = state.thread.as_ref().filter(|thread| !thread.has_died()) else {
-            return;
+    loop {
+        let (thread, residents): (_, Vec<_>) = {
+            let state = background.lock();
+            let Some(thread) = state.thread.as_ref().filter(|thread| !thread.has_died()) else {
+                return;
+            };
+            (Arc::clone(thread), state.residents.iter().filter_map(Weak::upgrade).collect())
         };
-        (Arc::clone(thread), state.residents.iter().filter_map(Weak::upgrade).collect())
-    };
-    // Outside of the mutex: this may be the last reference to a resident.
-    residents.iter().filter_map(|resident| resident.task()).for_each(|task| {
-        thread.handle.spawn(task);
-    });
+        // Outside of the mutex: this may be the last reference to a resident.
+        residents.iter().filter_map(|resident| resident.task()).for_each(|task| {
+            thread.handle.spawn(task);
+        });
+        // Tasks that came too late for their thread are dropped. Until then they seemed to run to
+        // the next thread.
+        if !thread.has_died() {
+            return;
+        }
+    }
 }
 
 /// Runs the task of `resident` on the background thread, and on each that replaces it.
@@ -191,10 +198,8 @@ fn house_in(
         residents.retain(|known| known.strong_count() > 0);
         residents.push(weak);
     }
-    let thread = serving(background)?;
-    if let Some(task) = resident.task() {
-        thread.handle.spawn(task);
-    }
+    serving(background)?;
+    run_residents(background);
     Ok(())
 }
 

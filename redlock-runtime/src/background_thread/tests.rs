@@ -207,3 +207,48 @@ fn the_tasks_of_residents_move_to_the_thread_that_replaces_one_that_died() {
     serving(background).unwrap();
     assert!(told.try_recv().is_err(), "each is begun once, and none of a client that has gone");
 }
+
+/// The first one who asks for its task kills the thread for which it was asked, and waits until the
+/// next one was asked as well.
+struct Late {
+    runs: Arc<AtomicBool>,
+    asked: std::sync::atomic::AtomicU32,
+    background: &'static Mutex<Background>,
+    sender: std::sync::mpsc::Sender<std::thread::ThreadId>,
+}
+
+impl Resident for Late {
+    fn task(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        let nth = self.asked.fetch_add(1, Ordering::AcqRel);
+        if self.runs.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        if nth == 0 {
+            kill(&serving(self.background).unwrap());
+            serving(self.background).unwrap();
+            // By the thread that replaces it, and by the end of the one that died, which does not
+            // ask if it came first.
+            let end = Instant::now() + STEP;
+            while self.asked.load(Ordering::Acquire) < 3 && Instant::now() < end {
+                std::thread::yield_now();
+            }
+        }
+        let (runs, sender) = (Runs(Arc::clone(&self.runs)), self.sender.clone());
+        Some(Box::pin(async move {
+            let _runs = runs;
+            sender.send(std::thread::current().id()).unwrap();
+            pending::<()>().await;
+        }))
+    }
+}
+
+/// Until then it seemed to run, to the thread that has replaced its own one.
+#[test]
+fn the_task_of_a_resident_that_comes_too_late_for_its_thread_moves_on() {
+    let (background, (sender, told)) = (background(), std::sync::mpsc::channel());
+    let late = Late { runs: Arc::default(), asked: 0.into(), background, sender };
+    let late: Arc<dyn Resident> = Arc::new(late);
+    background.lock().residents.push(Arc::downgrade(&late));
+    serving(background).unwrap();
+    assert!(told.recv_timeout(FOR_EVER / 360).is_ok());
+}
