@@ -18,9 +18,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::process;
 use super::process::PerProcess;
+use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::mutex::Mutex;
-use crate::shield::shielded;
+use crate::shield::{shielded, tell};
 
 pub(crate) mod lasting_work;
 
@@ -42,9 +43,16 @@ pub(crate) trait Resident: Send + Sync {
 pub(crate) struct BackgroundThread {
     pub(crate) handle: Handle,
     has_died: Arc<AtomicBool>,
+    started: Moment,
+    /// It was told that work of this thread is not begun anew.
+    has_told_loss: AtomicBool,
 }
 
 impl BackgroundThread {
+    fn new(handle: Handle, has_died: Arc<AtomicBool>) -> Self {
+        Self { handle, has_died, started: Clock::Boot.now(), has_told_loss: AtomicBool::new(false) }
+    }
+
     /// Has it died? Then its runtime takes no tasks any more, and drops those that it has.
     pub(crate) fn has_died(&self) -> bool {
         self.has_died.load(Ordering::Acquire)
@@ -85,7 +93,7 @@ impl BackgroundThread {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (handle, has_died) = (runtime.handle().clone(), Arc::<AtomicBool>::default());
         drop(Driven { runtime: Some(runtime), has_died: Arc::clone(&has_died) });
-        Arc::new(Self { handle, has_died })
+        Arc::new(Self::new(handle, has_died))
     }
 }
 
@@ -145,16 +153,18 @@ fn here() -> Result<&'static Mutex<Background>, LockError> {
 
 /// The thread of `background`, which is replaced if it has died.
 fn serving(background: &'static Mutex<Background>) -> Result<Arc<BackgroundThread>, LockError> {
-    let thread = {
+    let (thread, former) = {
         let mut state = background.lock();
         match &state.thread {
             Some(running) if !running.has_died() => return Ok(Arc::clone(running)),
             _ => {}
         }
         let started = Arc::new(start(Builder::new(), background)?);
-        state.thread = Some(Arc::clone(&started));
-        started
+        (Arc::clone(&started), state.thread.replace(started))
     };
+    if former.is_some() {
+        tell!(warn, "the background thread died; another one has taken its place");
+    }
     run_residents(background);
     Ok(thread)
 }
@@ -240,7 +250,7 @@ fn start(
             run_residents(background);
         })
         .map_err(failed("threads (`ulimit -u`, or `pids.max` of the container)"))?;
-    Ok(BackgroundThread { handle, has_died })
+    Ok(BackgroundThread::new(handle, has_died))
 }
 
 /// The runtime of the thread. If the thread cannot be started, the caller drops it, possibly inside

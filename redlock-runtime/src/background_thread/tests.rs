@@ -120,7 +120,14 @@ fn a_thread_that_died_is_replaced() {
     let background = background();
     background.lock().thread = Some(BackgroundThread::dead());
     let (sender, receiver) = std::sync::mpsc::channel();
-    serving(background).unwrap().handle.spawn(async move { sender.send(()) });
+    let told = sender.clone();
+    let _hearing = crate::tests::hear::hear(move |event| {
+        assert_eq!(*event.metadata().level(), tracing::Level::WARN);
+        told.send(()).unwrap();
+    });
+    let thread = serving(background).unwrap();
+    assert_eq!(receiver.try_recv(), Ok(()), "the operator is told");
+    thread.handle.spawn(async move { sender.send(()) });
     receiver.recv().unwrap();
 }
 

@@ -5,13 +5,13 @@ use tracing::subscriber::DefaultGuard;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 /// Hears events until it is dropped.
-pub(super) struct Hearing {
+pub(crate) struct Hearing {
     _default: DefaultGuard,
     _second: Dispatch,
 }
 
 /// Calls `on_event` for each event of this thread.
-pub(super) fn hear(on_event: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Hearing {
+pub(crate) fn hear(on_event: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Hearing {
     Hearing {
         _default: tracing::subscriber::set_default(OnEvent(on_event)),
         // Where there is one subscriber only, it does not hear of events that a thread of another

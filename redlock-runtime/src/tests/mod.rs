@@ -23,7 +23,7 @@ mod fifo_queue;
 mod group_ends;
 mod handing_over;
 mod health;
-mod hear;
+pub(crate) mod hear;
 mod lead;
 mod local_connection;
 mod lock_order;
