@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use redlock::__operator::{self as operator, WholeCluster};
+use redlock::__operator::{self as operator, InfoText, WholeCluster};
 use redlock::deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
 use redlock::deadpool_redis::redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redlock::deadpool_redis::redis::{
@@ -116,9 +116,9 @@ impl Node {
     /// all where its user may not ask.
     pub(crate) async fn check_mode(&mut self) -> Result<(), NodeError> {
         if !self.is_checked && !self.is_of_cluster() {
-            let info = self.query::<String>(&redis::cmd("INFO")).await;
-            let info = match info {
-                Err(error) if error.kind() == NodeErrorKind::NoPermission => String::new(),
+            let info = self.query::<InfoText>(&redis::cmd("INFO")).await;
+            let InfoText(info) = match info {
+                Err(error) if error.kind() == NodeErrorKind::NoPermission => InfoText::default(),
                 info => info?,
             };
             operator::check_mode(&self.name, &info)?;

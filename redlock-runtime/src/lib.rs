@@ -72,8 +72,8 @@ pub use state::{LeaseState, LostReason, Released};
 #[cfg(feature = "_operator")]
 pub mod __operator {
     pub use crate::backend::operator::{
-        Digests, LockKeys, PERMITS, READERS, certificates, check_mode, check_watched, client_of,
-        connect, digests, explain, hold_of, info_field, is_group, is_outage, lock_keys,
+        Digests, InfoText, LockKeys, PERMITS, READERS, certificates, check_mode, check_watched,
+        client_of, connect, digests, explain, hold_of, info_field, is_group, is_outage, lock_keys,
         release_script, retained_by, server, server_mode, shared_release_script, shown_permits,
         shown_readers, tls, watched_master,
     };

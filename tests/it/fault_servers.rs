@@ -348,3 +348,24 @@ async fn a_policy_that_evicts_locks_is_a_warning_with_the_fix() {
         }
     }
 }
+
+/// INFO names the program and the configuration file of the server.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_whose_files_have_names_of_any_bytes_is_used() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(OsStr::from_bytes(b"redis-\xff"));
+    let real = format!("/proc/{}/exe", Server::shared().await.pid());
+    symlink(std::fs::read_link(real).unwrap(), &program).unwrap();
+    let server = Server::builder().program(program).start().await;
+    let (plain, _) = builder(&server.url());
+    for builder in [plain.clone(), plain.restart_guard(true)] {
+        let redlock = builder.build().await.unwrap();
+        let request = redlock.lock("k").expire(secs(1)).wait(secs(20));
+        request.acquire().await.unwrap().release().await.unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use redlock::__operator::{info_field, server_mode};
+use redlock::__operator::{InfoText, info_field, server_mode};
 use redlock::NodeErrorKind;
 use redlock::deadpool_redis::redis;
 
@@ -32,7 +32,7 @@ pub(super) async fn check(node: &mut Node, topology: &Topology, report: &mut Rep
     if !reach(node, topology, report).await {
         return Known::default();
     }
-    let info: String = match node.query(redis::cmd("INFO").arg("everything")).await {
+    let InfoText(info) = match node.query(redis::cmd("INFO").arg("everything")).await {
         Ok(info) => info,
         Err(error) => {
             report.doubtful(
@@ -76,9 +76,9 @@ async fn reach(node: &mut Node, topology: &Topology, report: &mut Report) -> boo
             return true;
         }
         // A sentinel does not report its time.
-        let info: String = match error.kind() {
+        let InfoText(info) = match error.kind() {
             NodeErrorKind::Refused => node.query(&redis::cmd("INFO")).await.unwrap_or_default(),
-            _ => String::new(),
+            _ => InfoText::default(),
         };
         if mode(Info(&info), topology, report) {
             report.bad("reachable", told(&error));

@@ -67,6 +67,23 @@ async fn a_good_server_by_resp3() {
     assert_eq!(not_good(&doctor), [Value::Null; 0], "{doctor:?}");
 }
 
+/// INFO names the program of the server.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_whose_files_have_names_of_any_bytes() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(std::ffi::OsString::from_vec(b"redis-\xff".to_vec()));
+    let real = format!("/proc/{}/exe", Server::shared().await.pid());
+    std::os::unix::fs::symlink(std::fs::read_link(real).unwrap(), &program).unwrap();
+    let server = Server::builder().append_only("always").program(program).start().await;
+    let doctor = run(&server, &["doctor", "--json"]).await;
+    assert_eq!(not_good(&doctor), [Value::Null; 0], "{doctor:?}");
+    let listed = run(&server, &["ls"]).await;
+    assert_eq!(listed.code, 0, "{listed:?}");
+}
+
 #[tokio::test]
 async fn a_server_that_evicts_and_forgets() {
     let server = Server::builder().maxmemory_policy("allkeys-lru").config("maxmemory 100mb");

@@ -6,7 +6,7 @@ use deadpool_redis::redis;
 use tokio::time::{Instant, timeout};
 
 use super::connection::{MinReplicas, Source};
-use super::health::info::field;
+use super::health::info::{InfoText, field};
 use super::health::outages;
 use super::health::startup_check::missing_replicas;
 use super::node_core::NodeCore;
@@ -39,9 +39,9 @@ async fn objection<S: Source>(core: &NodeCore<S>, within: Duration) -> Option<No
     let info = timeout(within, async {
         let mut loan = core.renewals.borrow().await?;
         let command = redis::cmd("INFO").arg("replication").to_owned();
-        command.query_async::<String>(&mut loan.connection).await
+        command.query_async::<InfoText>(&mut loan.connection).await
     });
-    let info = info.await.ok()?.ok()?;
+    let InfoText(info) = info.await.ok()?.ok()?;
     if field(&info, "role") == Some("slave") {
         let message = "this server is a replica";
         return Some(NodeError::new(&core.name, NodeErrorKind::ReadOnly, message));

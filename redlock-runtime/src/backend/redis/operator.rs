@@ -13,6 +13,7 @@ use super::commands::exclusive::{self, release};
 use super::commands::shared::{self, release as shared_release, words};
 use super::connection::host_lookup::HostLookup;
 use super::connection::{address, diagnose, dial, unasked};
+pub use super::health::info::InfoText;
 use super::health::{info, startup_check};
 use super::topology::cluster_connection::ShardsConnection;
 use super::topology::masters;

@@ -13,6 +13,7 @@ use super::batching::Batching;
 use super::source::{CONNECT, Source};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::health::ServerIdentity;
+use crate::backend::redis::health::info::InfoText;
 use crate::clock::Moment;
 
 /// A source that identifies the server of each new connection, and names the connection.
@@ -126,7 +127,7 @@ async fn ask(
     command.arg("server");
     let asked = async {
         loop {
-            match command.query_async::<String>(&mut connection).await {
+            match command.query_async::<InfoText>(&mut connection).await {
                 Err(error) if matches!(error.code(), Some("BUSY" | "LOADING")) => {
                     sleep(ASKED_AGAIN).await;
                 }
@@ -135,7 +136,7 @@ async fn ask(
         }
     };
     match timeout(RECOGNITION, asked).await.ok()? {
-        Ok(info) => {
+        Ok(InfoText(info)) => {
             identity.info_denial.allowed();
             Some(info)
         }

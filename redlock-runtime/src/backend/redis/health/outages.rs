@@ -5,6 +5,7 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use tokio::time::{sleep, timeout};
 
+use super::info::InfoText;
 use crate::backend::HealthCheck;
 use crate::backend::redis::commands::{Deadline, exclusive, no_undo, send_script};
 use crate::backend::redis::connection::Source;
@@ -84,9 +85,9 @@ async fn identify<S: Source>(core: &NodeCore<S>) {
     }
     let info = timeout(REPLY, async {
         let mut loan = core.renewals.borrow().await?;
-        redis::cmd("INFO").query_async::<String>(&mut loan.connection).await
+        redis::cmd("INFO").query_async::<InfoText>(&mut loan.connection).await
     });
-    if let Ok(Ok(info)) = info.await {
+    if let Ok(Ok(InfoText(info))) = info.await {
         core.health.meet(&info);
     }
 }

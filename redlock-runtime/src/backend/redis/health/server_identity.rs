@@ -9,7 +9,7 @@ use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind}
 use tokio::sync::Notify;
 
 use super::clock_jump::{ClockJumps, Sample};
-use super::info::field;
+use super::info::{InfoText, field};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded, is_withheld};
 use crate::backend::{Cause, ClockOffset, MemorySince, Predecessor};
@@ -143,9 +143,9 @@ impl ServerIdentity {
         began: MetServer,
     ) -> RedisResult<MetServer> {
         let Some(founders_key) = &self.founders_key else { return Ok(began) };
-        let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
+        let info: RedisResult<InfoText> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
-        let info = match info {
+        let InfoText(info) = match info {
             Err(error) if is_withheld(&error) => {
                 self.tell_unknown();
                 return Err(error);

@@ -7,7 +7,7 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::timeout;
 
-use super::info::{field, mode};
+use super::info::{InfoText, field, mode};
 use crate::backend::redis::connection::{Source, is_withheld};
 use crate::backend::redis::pubsub::silent;
 use crate::error::{NodeError, NodeErrorKind};
@@ -77,7 +77,7 @@ async fn ask(
 fn text(info: Value) -> RedisResult<String> {
     match info {
         Value::ServerError(error) => Err(error.into()),
-        info => Ok(redis::from_redis_value(info)?),
+        info => Ok(redis::from_redis_value::<InfoText>(info)?.0),
     }
 }
 

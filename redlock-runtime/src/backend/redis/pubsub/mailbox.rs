@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::subscription::{HEARTBEAT, Listener, PubsubStream, SIGN_OF_LIFE, silent};
 use crate::backend::redis::connection::is_withheld;
-use crate::backend::redis::health::info::field;
+use crate::backend::redis::health::info::{InfoText, field};
 use crate::key::MAILBOX;
 use crate::owner::random_uuid;
 
@@ -117,8 +117,8 @@ fn messages(answers: Vec<Value>) -> Vec<Vec<u8>> {
 /// If the user may not run INFO, the server is assumed to be a single one.
 async fn is_in_cluster(connection: &mut (impl ConnectionLike + Send)) -> RedisResult<bool> {
     let mut ask = redis::cmd("INFO");
-    match ask.arg("cluster").query_async::<String>(connection).await {
-        Ok(info) => Ok(field(&info, "cluster_enabled") == Some("1")),
+    match ask.arg("cluster").query_async::<InfoText>(connection).await {
+        Ok(InfoText(info)) => Ok(field(&info, "cluster_enabled") == Some("1")),
         Err(error) if is_withheld(&error) => Ok(false),
         Err(error) => Err(error),
     }

@@ -120,8 +120,9 @@ async fn is_master(server: &ConnectionInfo, lookup: &HostLookup) -> RedisResult<
         Err(error) if error.is_io_error() => return Err(error),
         Err(_) => {}
     }
-    let told: String = redis::cmd("INFO").arg("replication").query_async(&mut connection).await?;
-    Ok(info::field(&told, "role") == Some("master"))
+    let told: info::InfoText =
+        redis::cmd("INFO").arg("replication").query_async(&mut connection).await?;
+    Ok(info::field(&told.0, "role") == Some("master"))
 }
 
 fn no_master() -> RedisError {
