@@ -76,7 +76,7 @@ async fn raise_and_renew<'a>(
     let mut questions: Vec<Answer<'_>> = below.iter().map(raise).collect();
     let (now, mut claims, mut renewing) = (engine.clock().now(), Vec::new(), Vec::new());
     if !held.iter().all(|one| is_full(one, now)) {
-        renewing.extend(held.iter().filter(|one| one.hold().renewal(now, &mut claims)));
+        renewing.extend(held.iter().filter(|one| one.hold().begin_renewal(now, &mut claims)));
         questions.push(Box::pin(async move { backend.renew(&claims, within).await }));
     }
     let mut answers = together(questions).await;

@@ -81,7 +81,7 @@ impl Ownership {
     /// then go over that thread, after it. `may_wait`: the caller can await the future.
     pub(crate) fn release_unawaited(mut self, may_wait: bool) -> Option<ReleaseFuture> {
         let now = self.engine.clock().now();
-        if !self.was_protected(now) {
+        if self.warn_if_unprotected(now) {
             return None;
         }
         let has_several_keys = !self.further.is_empty();
@@ -92,11 +92,12 @@ impl Ownership {
         if has_several_keys { Some(release::all(leaving.collect())) } else { leaving.next() }
     }
 
-    /// Did the lease hold to the end of the body, which is `now`? Operators are told if it did not.
-    fn was_protected(&self, now: Moment) -> bool {
-        let Some(reason) = self.hold.lost_at(now) else { return true };
+    /// Tells operators if the lease did not hold to the end of the body, which is `now`. Returns
+    /// whether it did not.
+    fn warn_if_unprotected(&self, now: Moment) -> bool {
+        let Some(reason) = self.hold.loss_by(now) else { return false };
         release::warn_unprotected(&self.hold, &reason);
-        false
+        true
     }
 
     /// Ends the hold at `now`. Returns what has to be freed on the server; other callers of this

@@ -145,12 +145,13 @@ impl Hold {
         self.stop_at() == Moment::ZERO
     }
 
-    /// Why the lease was lost, as known at `now`; `None` while it holds and after a release.
-    pub(crate) fn lost_at(&self, now: Moment) -> Option<LostReason> {
+    /// Why the lease was lost; `None` while it holds and after a release. It is lost now if its
+    /// time is up at `now`.
+    pub(crate) fn loss_by(&self, now: Moment) -> Option<LostReason> {
         if self.is_forked() {
             return Some(LostReason::Forked);
         }
-        self.stop_if_due(now);
+        self.lose_if_due(now);
         match self.ledger.lock().ended?.how {
             End::Lost(loss) => Some(loss.reason),
             End::Released | End::Withdrawn => None,
@@ -186,7 +187,7 @@ impl Hold {
 
     /// Ends the hold at `now` because its holder releases. `false`: the hold had ended before.
     pub(crate) fn end(&self, now: Moment) -> bool {
-        self.stop_if_due(now);
+        self.lose_if_due(now);
         self.finish(now, End::Released)
     }
 
@@ -196,7 +197,7 @@ impl Hold {
     }
 
     /// Loses the lease if its time is up at `now`. Returns whether it is over.
-    fn stop_if_due(&self, now: Moment) -> bool {
+    fn lose_if_due(&self, now: Moment) -> bool {
         now >= self.stop_at() && self.stop_unless_renewed(now)
     }
 

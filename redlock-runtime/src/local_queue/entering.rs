@@ -88,7 +88,7 @@ impl QueueHandle {
     /// The poller has to undo commands of callers that it has timed out: the end of a thread waits
     /// until it has done so. Of several such callers, the first counts: another one that began and
     /// ended meanwhile would be progress.
-    pub(crate) fn must_undo(&self) {
+    pub(crate) fn note_must_undo(&self) {
         self.state().left.get_or_insert_with(Unsent::here);
     }
 }

@@ -37,13 +37,13 @@ impl NodeGauge {
     }
 
     /// The gauge shows an outage all the same while another client finds a node of this name out.
-    pub(crate) fn answers(&self) {
+    pub(crate) fn note_answers(&self) {
         self.find(Finding::Answers);
     }
 
     /// The gauge is set also where this client knew of the outage: another client may have set it
     /// meanwhile.
-    pub(crate) fn is_out(&self) {
+    pub(crate) fn note_out(&self) {
         self.find(Finding::IsOut);
     }
 

@@ -33,7 +33,7 @@ fn exported() -> String {
         telemetry::renewal("t", true);
         telemetry::renewal_lag(Duration::ZERO);
         telemetry::unprotected("t");
-        telemetry::NodeGauge::new("n").answers();
+        telemetry::NodeGauge::new("n").note_answers();
         telemetry::node_doubted("n", "restarted");
     });
     handle.render()
@@ -99,7 +99,7 @@ fn what_alerts_count_is_shown_before_it_happens() {
     metrics::with_local_recorder(&recorder, || {
         // A call that its caller drops.
         drop(CountedCall::begin(of, "timeout"));
-        telemetry::NodeGauge::new("n").answers();
+        telemetry::NodeGauge::new("n").note_answers();
     });
     let shown = recorder.handle().render();
     let expect = |metric: &str, value: &str| {

@@ -108,11 +108,11 @@ async fn no_renewal_begins_after_it() {
     let guard = redlock.lock("k").acquire().await.unwrap();
     let lease = guard.lease().clone();
     let (hold, now, mut claims) = (lease.hold(), redlock.engine().clock().now(), Vec::new());
-    assert!(hold.renewal(now.plus(MINUTE), &mut claims));
+    assert!(hold.begin_renewal(now.plus(MINUTE), &mut claims));
     drop(guard);
     let end = hold.server_end();
     assert!(end > now.plus(MINUTE) && fake.store.owner("k").is_none());
-    assert!(!hold.renewal(now.plus(2 * MINUTE), &mut claims));
+    assert!(!hold.begin_renewal(now.plus(2 * MINUTE), &mut claims));
     assert_eq!((claims.len(), hold.server_end()), (1, end));
 }
 

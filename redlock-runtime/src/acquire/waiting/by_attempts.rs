@@ -157,7 +157,7 @@ impl Strategy for ByAttempts {
 
     fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment {
         if was_freed {
-            let pause = self.fairness.gives_way(now).then_some(fairness::WINDOW);
+            let pause = self.fairness.give_way_if_due(now).then_some(fairness::WINDOW);
             self.ask_at = now.plus(pause.unwrap_or_default());
             self.is_woken = true;
         }

@@ -129,7 +129,7 @@ impl PollerContext {
         };
         if must_undo && !gone.is_empty() && !self.engine.is_embedded() {
             // Before the callers learn that they have left: `main` may end then.
-            self.queue.must_undo();
+            self.queue.note_must_undo();
         }
         for (waiter, before) in gone {
             let error = self.error_for(&waiter, before, sent.map(|sent| now.since(sent)));
@@ -232,11 +232,7 @@ impl PollerContext {
         let is_final = fault.is_final;
         self.observed.failed(fault, self.now());
         if is_final {
-            let first = {
-                let mut state = self.local_queue().state();
-                state.first();
-                state.waiters.pop_front()
-            };
+            let first = self.local_queue().state().pop_first();
             if let Some(waiter) = first {
                 let error = self.refusal(&self.observed, &waiter, None);
                 waiter.answer(Err(error));
@@ -280,7 +276,7 @@ mod tests {
         let kept = || queue.state().left.as_ref().map(Unsent::id);
         let first = kept();
         assert!(first.is_some());
-        queue.must_undo();
+        queue.note_must_undo();
         assert_eq!(kept(), first);
     }
 }

@@ -38,8 +38,8 @@ impl Fairness {
         self.ours_since.get_or_insert(now);
     }
 
-    /// Says whether the next attempt waits for a [`WINDOW`]. If it does, a new budget begins.
-    pub(crate) fn gives_way(&mut self, now: Moment) -> bool {
+    /// Does the next attempt have to wait for a [`WINDOW`]? Then a new budget begins.
+    pub(crate) fn give_way_if_due(&mut self, now: Moment) -> bool {
         let is_wanted = self.remote_holder_at.is_some_and(|at| now.since(at) < MEMORY);
         let is_used_up = self.ours_since.is_some_and(|since| now.since(since) >= BUDGET);
         if is_wanted && is_used_up {
@@ -61,7 +61,7 @@ mod tests {
     fn a_process_alone_keeps_the_lock() {
         let mut fairness = Fairness::default();
         fairness.granted(at(0));
-        assert!(!fairness.gives_way(at(10_000)));
+        assert!(!fairness.give_way_if_due(at(10_000)));
     }
 
     #[test]
@@ -69,11 +69,11 @@ mod tests {
         let mut fairness = Fairness::default();
         fairness.remote_holder(at(0));
         fairness.granted(at(1));
-        assert!(!fairness.gives_way(at(10)));
-        assert!(fairness.gives_way(at(11)));
-        assert!(!fairness.gives_way(at(12)));
+        assert!(!fairness.give_way_if_due(at(10)));
+        assert!(fairness.give_way_if_due(at(11)));
+        assert!(!fairness.give_way_if_due(at(12)));
         fairness.granted(at(13));
-        assert!(fairness.gives_way(at(23)));
+        assert!(fairness.give_way_if_due(at(23)));
     }
 
     #[test]
@@ -81,6 +81,6 @@ mod tests {
         let mut fairness = Fairness::default();
         fairness.remote_holder(at(0));
         fairness.granted(at(1));
-        assert!(!fairness.gives_way(at(1_000)));
+        assert!(!fairness.give_way_if_due(at(1_000)));
     }
 }

@@ -126,7 +126,7 @@ impl RestartGuard {
             let (run_id, pause) = (&memory_since.run_id, founders::RENEW_EVERY);
             // The list of a faster client may end before the leases of this one.
             let (leases_end, ends) = (self.forgotten_leases_end(asked), asked.plus(list.life));
-            member.takes_founders(run_id, None, asked, pause, leases_end, ends);
+            member.begin_writing_founders(run_id, None, asked, pause, leases_end, ends);
         }
         Ok(Founders::agreed(texts(&written)).unwrap_or(founders))
     }

@@ -198,8 +198,8 @@ impl Member {
         self.memory.lock().is_compared
     }
 
-    /// Its clock was compared. `false`: another caller was faster.
-    pub(crate) fn compared(&self, suspicion: Option<MemorySince>) -> bool {
+    /// Notes that its clock was compared. `false`: another caller was faster.
+    pub(crate) fn note_compared(&self, suspicion: Option<MemorySince>) -> bool {
         let mut memory = self.memory.lock();
         let is_first = !std::mem::replace(&mut memory.is_compared, true);
         if is_first {
@@ -208,17 +208,17 @@ impl Member {
         is_first
     }
 
-    /// Was this gap not reported yet?
-    pub(crate) fn is_news(&self, memory_since: &MemorySince) -> bool {
+    /// Was this gap not reported yet? It counts as reported from here on.
+    pub(crate) fn take_news(&self, memory_since: &MemorySince) -> bool {
         self.memory.lock().reported.replace(memory_since.since) != Some(memory_since.since)
     }
 
     /// Is the list of founders to be written on this process, so that it lives until it `ends`? It
-    /// counts as written then, until it is due again. This is earlier if the process is doubted
-    /// meanwhile: what it remembers begins later then (`since`). A clock may jump with every
-    /// answer; so the list is not written twice within a second for that. It is due at once if it
-    /// ends before the leases that begin now (`leases_end`).
-    pub(crate) fn takes_founders(
+    /// counts as written from here on, until it is due again. This is earlier if the process is
+    /// doubted meanwhile: what it remembers begins later then (`since`). A clock may jump with
+    /// every answer; so the list is not written twice within a second for that. It is due at once
+    /// if it ends before the leases that begin now (`leases_end`).
+    pub(crate) fn begin_writing_founders(
         &self,
         run_id: &Arc<str>,
         since: Option<Moment>,
@@ -302,8 +302,8 @@ mod tests {
     fn what_the_first_comparison_has_shown_stays_until_the_process_ends() {
         let (node, member) = met(memory_since("a", 100, Cause::Started));
         let differs = memory_since("a", 100, Cause::Started);
-        assert!(member.compared(Some(differs.doubted(at(120), Cause::ClockDiffers(60_000)))));
-        assert!(!member.compared(None), "another caller was faster");
+        assert!(member.note_compared(Some(differs.doubted(at(120), Cause::ClockDiffers(60_000)))));
+        assert!(!member.note_compared(None), "another caller was faster");
         assert_eq!(since(&member), at(120));
         node.state().memory_since = Some(memory_since("b", 200, Cause::Restarted));
         assert_eq!(since(&member), at(200));
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn a_gap_is_news_once() {
         let (_node, member) = met(memory_since("a", 100, Cause::Started));
-        let is_news = |seconds| member.is_news(&memory_since("a", seconds, Cause::Restarted));
+        let is_news = |seconds| member.take_news(&memory_since("a", seconds, Cause::Restarted));
         assert_eq!([100, 100, 200, 200].map(is_news), [true, false, true, false]);
     }
 
@@ -324,7 +324,7 @@ mod tests {
             let (pause, leases_end) = (Duration::from_secs(100), at(now + lease));
             let ends = at(now + lease + 1000);
             let since = Some(at(since));
-            member.takes_founders(&run_id.into(), since, at(now), pause, leases_end, ends)
+            member.begin_writing_founders(&run_id.into(), since, at(now), pause, leases_end, ends)
         };
         assert!(takes("a", 5, 200, 0));
         assert!(!takes("a", 5, 202, 0) && !takes("a", 4, 202, 0));

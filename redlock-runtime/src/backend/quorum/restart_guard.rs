@@ -93,7 +93,7 @@ impl RestartGuard {
             let cause = off.map(Cause::ClockDiffers);
             let known = member.backend.memory_since();
             let suspicion = cause.and_then(|cause| Some(known?.doubted(self.clock.now(), cause)));
-            if let (true, Some(cause)) = (member.compared(suspicion), cause) {
+            if let (true, Some(cause)) = (member.note_compared(suspicion), cause) {
                 let node = member.backend.name();
                 tell!(warn, node, "{cause}: set the clocks of all servers by NTP");
                 telemetry::node_doubted(node, cause.label());
@@ -143,7 +143,7 @@ impl RestartGuard {
         }
         let alone = self.group.get().is_some_and(|group| group.members.len() == 1);
         let error = quarantined(member.backend.name(), &memory_since, now, end.since(now), alone);
-        if member.is_news(&memory_since) {
+        if member.take_news(&memory_since) {
             tell!(warn, node = member.backend.name(), "no vote for now: {}", error.message());
         }
         Some(Fault::known(vec![error]))
@@ -183,7 +183,7 @@ impl RestartGuard {
         let since = member.memory_since().filter(|_| !is_founder).map(|known| known.since);
         let leases_end = self.forgotten_leases_end(now);
         let ends = now.plus(self.life(Duration::ZERO));
-        if !member.takes_founders(&seen.run_id, since, now, pause, leases_end, ends) {
+        if !member.begin_writing_founders(&seen.run_id, since, now, pause, leases_end, ends) {
             return;
         }
         let (guard, member, founders) = (Arc::clone(self), Arc::clone(member), founders.clone());

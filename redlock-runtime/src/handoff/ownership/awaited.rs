@@ -22,6 +22,6 @@ impl Ownership {
     /// worth waiting for; the drop releases what is left.
     pub(crate) fn release_after_body(self) -> Option<ReleaseFuture> {
         let now = self.engine.clock().now();
-        self.was_protected(now).then(|| self.release_at(now))
+        (!self.warn_if_unprotected(now)).then(|| self.release_at(now))
     }
 }

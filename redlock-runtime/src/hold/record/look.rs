@@ -38,7 +38,7 @@ impl Hold {
                 None => {}
             }
         }
-        if self.stop_if_due(now) {
+        if self.lose_if_due(now) {
             return Action::Forget;
         }
         let ledger = self.ledger.lock();

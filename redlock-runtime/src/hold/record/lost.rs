@@ -63,12 +63,12 @@ impl Hold {
 
     /// Why the lease was lost; `None` while it holds and after a release.
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.lost_at(self.client.clock.now())
+        self.loss_by(self.client.clock.now())
     }
 
     #[cold]
     pub(super) fn check_ended(&self, now: Moment) -> Result<(), LockError> {
-        self.stop_if_due(now);
+        self.lose_if_due(now);
         let ledger = self.ledger.lock();
         let Some(ended) = ledger.ended else { return Ok(()) };
         let Loss { reason, key_index } = match ended.how {

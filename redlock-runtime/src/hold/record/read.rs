@@ -13,7 +13,7 @@ impl Hold {
         if self.is_forked() {
             return LeaseState::Lost;
         }
-        self.stop_if_due(self.client.clock.now());
+        self.lose_if_due(self.client.clock.now());
         let ledger = self.ledger.lock();
         match ledger.ended {
             Some(_) => LeaseState::Lost,

@@ -12,7 +12,7 @@ use crate::{telemetry, validity};
 impl Hold {
     /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.
     pub(crate) fn extend(&self, sent: Moment) {
-        if self.stop_if_due(self.client.clock.now()) {
+        if self.lose_if_due(self.client.clock.now()) {
             return;
         }
         let (renewals, is_renewal) = {

@@ -27,7 +27,7 @@ impl Hold {
 
     /// Notes that a renewal is sent `now`, and adds to `claims` what it asks for, for each key:
     /// `expire`, or what is left of `min_hold`. `false`: the hold has ended, and is not renewed.
-    pub(crate) fn renewal(&self, now: Moment, claims: &mut Vec<Claim>) -> bool {
+    pub(crate) fn begin_renewal(&self, now: Moment, claims: &mut Vec<Claim>) -> bool {
         let mut ledger = self.ledger.lock();
         if ledger.ended.is_some() {
             return false;

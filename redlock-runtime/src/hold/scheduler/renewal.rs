@@ -21,7 +21,7 @@ impl Scheduler {
         let sent = self.clock.now();
         let mut claims = Vec::with_capacity(batch.len());
         // A holder may have released since the batch was collected.
-        batch.retain(|hold| hold.renewal(sent, &mut claims));
+        batch.retain(|hold| hold.begin_renewal(sent, &mut claims));
         let Some(due) = batch.iter().map(|hold| hold.due_at()).min() else { return };
         telemetry::renewal_lag(sent.since(due));
         let answer = client.backend.renew(&claims, within).await;

@@ -33,7 +33,7 @@ impl QueueState {
         holder.map_or(now, |hold| hold.begun())
     }
 
-    /// The first waiter that has not gone.
+    /// The first waiter that has not gone. Those before it are removed.
     pub(crate) fn first(&mut self) -> Option<&Waiter> {
         while self.waiters.front()?.is_gone() {
             self.waiters.pop_front();
@@ -41,7 +41,14 @@ impl QueueState {
         self.waiters.front()
     }
 
-    /// Removes the first waiter, which is about to hold the lock.
+    /// Removes the first waiter that has not gone.
+    pub(crate) fn pop_first(&mut self) -> Option<Waiter> {
+        self.first()?;
+        self.waiters.pop_front()
+    }
+
+    /// Removes the first waiter, which is about to hold the lock. It is the one whose terms the
+    /// caller has looked at, even if it has gone since: the next one may have others.
     pub(crate) fn promise(&mut self) -> Option<Waiter> {
         let waiter = self.waiters.pop_front();
         self.promised += u32::from(waiter.is_some());

@@ -106,12 +106,12 @@ impl<S: Source> SharedConnection<S> {
 
     /// Looks at the shared connection, if there is one, without another reference to it.
     pub(crate) fn inspect<T>(&self, look: impl FnOnce(&Batching<S::Connection>) -> T) -> Option<T> {
-        self.current.lock().usable().map(|loan| look(&loan.connection))
+        self.current.lock().retain_usable().map(|loan| look(&loan.connection))
     }
 
     /// The shared connection, if there is one.
     pub(crate) fn at_hand(&self) -> Option<Loan<S::Connection>> {
-        self.current.lock().usable().cloned()
+        self.current.lock().retain_usable().cloned()
     }
 
     /// The shared connection, made now if there is none. Callers that come meanwhile wait for the
@@ -133,7 +133,7 @@ impl<S: Source> SharedConnection<S> {
         let (script, is_local) = (self.script, self.home.is_some());
         let made = self.connecting.join(&home, || async move {
             // Another caller may have made it since this one looked.
-            if let Some(loan) = current.lock().usable().cloned() {
+            if let Some(loan) = current.lock().retain_usable().cloned() {
                 return Ok(loan);
             }
             let pause_until = current.lock().pause_until;
@@ -211,13 +211,13 @@ impl<S: Source> SharedConnection<S> {
     /// Was the last connection given up because it did not answer?
     pub(crate) fn fell_silent(&self) -> bool {
         let mut current = self.current.lock();
-        // This notes whether the connection was given up since.
-        current.usable();
+        // Notes whether the connection was given up since.
+        current.retain_usable();
         current.fell_silent
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.current.lock().usable().is_some()
+        self.current.lock().retain_usable().is_some()
     }
 
     /// Forgets a connection, unless it has been replaced already.
@@ -250,7 +250,7 @@ impl<S: Source> SharedConnection<S> {
     /// Makes another connection, while this one goes on serving the servers that still answer.
     fn replace(&self, loan: &Loan<S::Connection>, key: &str) {
         let mut current = self.current.lock();
-        if !current.is_now(loan) || current.is_being_replaced || !current.may_be_replaced() {
+        if !current.is_now(loan) || current.is_being_replaced || !current.begin_replacement() {
             return;
         }
         current.is_being_replaced = true;
@@ -310,8 +310,9 @@ impl<C: Clone> Current<C> {
         loan
     }
 
-    /// The connection, unless it was given up, or leads to a server that another one replaced.
-    fn usable(&mut self) -> Option<&Loan<C>> {
+    /// The connection. It is dropped first if it was given up, or leads to a server that another
+    /// one replaced.
+    fn retain_usable(&mut self) -> Option<&Loan<C>> {
         let is_of_no_use = |loan: &mut Loan<C>| loan.is_given_up() || loan.is_superseded();
         if let Some(loan) = self.loan.take_if(is_of_no_use) {
             self.fell_silent |= !loan.is_superseded();
@@ -322,7 +323,7 @@ impl<C: Clone> Current<C> {
 
     /// May a replacement begin now? Then it counts as begun. Where none of them has helped, the
     /// cluster itself is down.
-    fn may_be_replaced(&mut self) -> bool {
+    fn begin_replacement(&mut self) -> bool {
         let pause = match self.replaced {
             Some((at, pause)) if at.elapsed() < pause => return false,
             Some((at, pause)) if at.elapsed() < 2 * LONGEST_BETWEEN => {

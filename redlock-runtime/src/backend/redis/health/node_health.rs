@@ -114,7 +114,7 @@ impl OutageLog {
         state.answers_since.get_or_insert_with(|| CLOCK.now());
         self.is_calm.store(true, Ordering::Relaxed);
         // Under the mutex, as all changes of the gauge: none overtakes another one.
-        self.gauge.answers();
+        self.gauge.note_answers();
     }
 
     /// A connection broke that had worked before, or leads to another process.
@@ -165,7 +165,7 @@ impl OutageLog {
                 return;
             }
             // Under the mutex: the end of an outage must not be counted before its beginning.
-            self.gauge.is_out();
+            self.gauge.note_out();
             (word(outage.kind), outage.error.clone())
         };
         let (node, client) = (&self.node, &self.client);
@@ -196,7 +196,7 @@ impl OutageLog {
             let mut state = self.state.lock();
             let outage = state.outage.get_or_insert_with(|| Outage::new(now));
             if outage.becomes_known(now) {
-                self.gauge.is_out();
+                self.gauge.note_out();
             }
             drop(state);
             self.news.notify_one();
@@ -238,7 +238,7 @@ impl OutageLog {
                 return;
             }
             // Another client may have shown something else at the moment in which it began.
-            self.gauge.is_out();
+            self.gauge.note_out();
             outage
                 .take_due_report(now)
                 .then(|| (word(outage.kind), outage.error.clone(), now.since(outage.began)))
@@ -261,7 +261,7 @@ impl OutageLog {
             let Some(outage) = state.outage.take_if(|outage| outage.is_over(quiet)) else { return };
             state.answers_since = outage.answers;
             self.is_calm.store(true, Ordering::Relaxed);
-            self.gauge.answers();
+            self.gauge.note_answers();
             if !outage.is_reported {
                 return;
             }

@@ -92,7 +92,7 @@ impl ClusterHealth {
             if error.is_outage() {
                 drop(health.failed(Failure::not_run(error.clone()), sent));
             } else {
-                health.is_not_back(error);
+                health.note_not_back(error);
             }
             health.confirm();
         } else {

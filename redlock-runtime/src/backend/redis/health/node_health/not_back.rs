@@ -10,14 +10,14 @@ impl OutageLog {
         let lets_nobody_in =
             matches!(error.kind(), NodeErrorKind::Tls | NodeErrorKind::Authentication);
         if lets_nobody_in && self.is_out() {
-            self.is_not_back(error);
+            self.note_not_back(error);
         } else {
             self.heard();
         }
     }
 
     /// A server cannot be used as long as nobody changes a certificate, a password or the like.
-    pub(crate) fn is_not_back(&self, error: &NodeError) {
+    pub(crate) fn note_not_back(&self, error: &NodeError) {
         if let Some(outage) = &mut self.state.lock().outage {
             outage.answers = None;
             outage.failed += 1;
