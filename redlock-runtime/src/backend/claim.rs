@@ -21,9 +21,9 @@ pub(crate) struct Claim {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Release<'a> {
     pub(crate) claim: &'a Claim,
-    /// Reserved fencing tokens that were not used. They are given back, unless another owner has
-    /// drawn tokens since.
-    pub(crate) unused: Option<TokensUsed>,
+    /// How far the fencing tokens were used, if the release gives back those after that.
+    /// The server leaves them as they are where another owner has drawn tokens since.
+    pub(crate) give_back: Option<TokensUsed>,
     /// The owner may wait in the queue of the server: it leaves the queue as well.
     pub(crate) may_be_queued: bool,
     /// The owner stood in the queue of the server before it had the lock.
@@ -43,7 +43,7 @@ impl<'a> Release<'a> {
     pub(crate) fn of(claim: &'a Claim) -> Self {
         Self {
             claim,
-            unused: None,
+            give_back: None,
             may_be_queued: false,
             was_queued: false,
             ahead: None,
@@ -55,8 +55,8 @@ impl<'a> Release<'a> {
 
     /// Is there nothing to do but to let go of the lock of one holder?
     pub(crate) fn is_plain(&self) -> bool {
-        let Self { claim, unused, may_be_queued, retain, only_at, .. } = self;
-        let is_whole = unused.is_none() && retain.is_none() && only_at.is_none();
+        let Self { claim, give_back, may_be_queued, retain, only_at, .. } = self;
+        let is_whole = give_back.is_none() && retain.is_none() && only_at.is_none();
         claim.kind == Kind::Exclusive && is_whole && !may_be_queued
     }
 

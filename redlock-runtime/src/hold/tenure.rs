@@ -208,8 +208,9 @@ impl Tenure {
         TokensUsed { used: self.used, reserved: self.reserved }
     }
 
-    /// How far its fencing tokens were used, if reserved ones are left to be given back.
-    pub(crate) fn unused(&self) -> Option<TokensUsed> {
+    /// How far its fencing tokens were used, if so many reserved ones are left that the release
+    /// gives them back.
+    pub(crate) fn tokens_to_give_back(&self) -> Option<TokensUsed> {
         let left = u64::from(self.reserved).saturating_sub(self.used.into());
         (left >= SMALL_RESERVE.into()).then_some(self.drawn())
     }
@@ -379,8 +380,8 @@ mod tests {
 
     #[test]
     fn a_few_fencing_tokens_are_not_given_back() {
-        assert_eq!(tenure(EXPIRE, u64::from(SMALL_RESERVE) - 1).unused(), None);
-        let drawn = tenure(EXPIRE, SMALL_RESERVE.into()).unused();
+        assert_eq!(tenure(EXPIRE, u64::from(SMALL_RESERVE) - 1).tokens_to_give_back(), None);
+        let drawn = tenure(EXPIRE, SMALL_RESERVE.into()).tokens_to_give_back();
         assert_eq!(drawn.map(|drawn| drawn.used), FencingToken::new(100));
     }
 

@@ -25,8 +25,8 @@ pub(crate) struct ReleaseTask {
     pub(crate) claim: Claim,
     /// The hold that this release ends; `None`: nobody held the lock.
     pub(crate) former: Option<FormerHold>,
-    /// How many of the reserved fencing tokens were used, if the release gives the others back.
-    pub(crate) unused: Option<TokensUsed>,
+    /// How far the fencing tokens were used, if the release gives back those after that.
+    pub(crate) give_back: Option<TokensUsed>,
     pub(crate) leftovers: Leftovers,
     /// From this moment on the server has dropped the lease by itself.
     pub(crate) server_end: Moment,
@@ -66,7 +66,7 @@ impl ReleaseTask {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
             former: None,
-            unused: tenure.unused(),
+            give_back: tenure.tokens_to_give_back(),
             leftovers: tenure.leftovers(),
             server_end,
             is_unknown: false,
@@ -84,8 +84,8 @@ impl ReleaseTask {
         let left = |until: Moment| until.since(self.engine.clock().now());
         Release {
             claim: &self.claim,
-            // A queued owner may have lost its counter, so its unused tokens are not given back.
-            unused: self.unused.filter(|_| !may_be_queued),
+            // A queued owner may have lost its counter, so its tokens are not given back.
+            give_back: self.give_back.filter(|_| !may_be_queued),
             may_be_queued,
             was_queued: self.leftovers.was_queued,
             ahead: None,

@@ -272,7 +272,7 @@ fn the_next_owner_comes_after_the_tokens_that_were_used() {
         assert_eq!(step.server.execute(&[b"DEL", key.as_bytes()]), Reply::Int(1));
     }
     let used = TokensUsed { used: drawn.last, reserved: drawn.last };
-    let release = Release { unused: Some(used), ..Release::of(&held) };
+    let release = Release { give_back: Some(used), ..Release::of(&held) };
     assert_eq!(step.ask(&simulated::release(release, true)), (Found::Ours, true));
     let answer = step.ask(&simulated::look(&next, 1, Look::by_clock(0)));
     let Enqueued::Granted(handed) = answer else { panic!("{answer:?}") };

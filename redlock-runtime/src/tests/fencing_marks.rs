@@ -178,8 +178,8 @@ fn a_counter_ends_also_where_fencing_tokens_are_given_back() {
     let counter = held.key.fence_key();
     let answer = step.ask(&simulated::enqueue(&held, 8, Some(PRESENT)));
     let Enqueued::Granted(drawn) = answer else { panic!("{answer:?}") };
-    let unused = TokensUsed { used: drawn.first, reserved: drawn.last };
-    let release = Release { unused: Some(unused), ..Release::of(&held) };
+    let give_back = TokensUsed { used: drawn.first, reserved: drawn.last };
+    let release = Release { give_back: Some(give_back), ..Release::of(&held) };
     assert_eq!(step.ask(&simulated::release(release, true)).0, Found::Ours);
     assert_eq!(number(&mut step, &counter).map(fencing_token), Some(drawn.first));
     assert!(step.server.keyspace().ends(counter.as_bytes()).is_some());

@@ -185,8 +185,8 @@ fn readers_that_were_passed_over_come_in_as_well() {
     if step.now % SHARE == 0 {
         step.pass(Duration::from_micros(1));
     }
-    let unused = Some(TokensUsed { used: drawn.first, reserved: drawn.last });
-    step.ask(&simulated::release(Release { unused, ..Release::of(&held) }, true));
+    let give_back = Some(TokensUsed { used: drawn.first, reserved: drawn.last });
+    step.ask(&simulated::release(Release { give_back, ..Release::of(&held) }, true));
     let told = handed(&mut step);
     assert!(told.len() == 1 && told[0].0 == heard.owner.as_str(), "{told:?}");
     assert_eq!(told[0].1.first, drawn.first.after().unwrap());
@@ -206,8 +206,8 @@ fn unused_tokens_go_to_the_next_that_hears() {
                 step.enqueues(&claim(WRITE, MINUTE), &format!("{ABSENT}{gone}"));
             }
             step.enqueues(&next, PRESENT);
-            let unused = Some(TokensUsed { used: drawn.first, reserved: drawn.last });
-            let release = Release { unused, ..Release::of(&held) };
+            let give_back = Some(TokensUsed { used: drawn.first, reserved: drawn.last });
+            let release = Release { give_back, ..Release::of(&held) };
             assert_eq!(step.ask(&simulated::release(release, true)), (Found::Ours, true));
             let told = handed(&mut step);
             assert_eq!(told[0].1.first, drawn.first.after().unwrap(), "{kind:?} behind {gone}");

@@ -279,8 +279,8 @@ impl LockBackend for Server {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        let Release { claim, unused, may_be_queued, retain, .. } = release;
-        let (verb, command) = match (retain, unused) {
+        let Release { claim, give_back, may_be_queued, retain, .. } = release;
+        let (verb, command) = match (retain, give_back) {
             (Some(left), _) => ("retain", Command::Retain(claim.clone(), left)),
             _ if may_be_queued => ("leave", Command::Leave(claim.clone())),
             (None, Some(tokens)) => ("give_back", Command::GiveBack(claim.clone(), tokens)),

@@ -198,7 +198,7 @@ impl Node {
             }
             Command::Leave(claim) => self.free(Release::leaving(claim), by),
             Command::GiveBack(claim, drawn) => {
-                self.free(Release { unused: Some(*drawn), ..Release::of(claim) }, by)
+                self.free(Release { give_back: Some(*drawn), ..Release::of(claim) }, by)
             }
             Command::Retain(claim, left) => {
                 self.free(Release { retain: Some(*left), ..Release::of(claim) }, by)

@@ -272,8 +272,8 @@ impl LockBackend for Wire {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        let Release { claim, unused, may_be_queued, retain, .. } = release;
-        let command = match (retain, unused) {
+        let Release { claim, give_back, may_be_queued, retain, .. } = release;
+        let command = match (retain, give_back) {
             (Some(left), _) => Command::Retain(claim.clone(), left),
             _ if may_be_queued => Command::Leave(claim.clone()),
             (None, Some(tokens)) => Command::GiveBack(claim.clone(), tokens),

@@ -10,11 +10,11 @@ pub(super) fn with_arguments(
     release: Release<'_>,
     has_queue: bool,
 ) -> ScriptCall {
-    let Release { claim, unused, .. } = release;
+    let Release { claim, give_back, .. } = release;
     let keys = claim.key.with_helpers();
     let keys = keys.names();
     let leave = arguments::leave(release);
-    let [used, reserved, life] = match unused {
+    let [used, reserved, life] = match give_back {
         Some(TokensUsed { used, reserved }) => {
             [used.to_string(), reserved.to_string(), arguments::counter_life(claim)]
         }
