@@ -30,17 +30,17 @@ impl MetServer {
 /// Clones share the answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Superseded {
-    /// The age of the connection: one that began later has a higher number, and so has one that met
-    /// its server later.
-    age: u64,
+    /// When the connection began to be made, or the first counting birth when it met its server, in
+    /// nanoseconds: a connection with an earlier birth may lead to another server.
+    birth: u64,
     /// When the connection began to be made, in nanoseconds.
     begun: u64,
-    counting: OldestConnection,
+    counting: CountingConnections,
 }
 
 impl Superseded {
     pub(crate) fn is_set(&self) -> bool {
-        self.age < self.counting.oldest.load(Ordering::Acquire) || self.is_left()
+        self.birth < self.counting.first.load(Ordering::Acquire) || self.is_left()
     }
 
     /// Was the server left to which the connection leads?
@@ -50,32 +50,32 @@ impl Superseded {
 
     /// Did its connection begin before the other one?
     pub(crate) fn is_older(&self, than: &Self) -> bool {
-        self.age < than.age
+        self.birth < than.birth
     }
 }
 
 /// Which connections of a node still count. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OldestConnection {
-    /// The age of the oldest one that counts, in nanoseconds.
-    oldest: Arc<AtomicU64>,
+pub(crate) struct CountingConnections {
+    /// Connections that were born before this do not count, in nanoseconds.
+    first: Arc<AtomicU64>,
     /// One that began before this leads to a server that was left.
     left: Arc<AtomicU64>,
 }
 
-impl OldestConnection {
+impl CountingConnections {
     /// A connection that has `begun` then counts until a later call supersedes it, unless the
     /// server to which it leads was left meanwhile.
     pub(crate) fn begin(&self, begun: Moment) -> Superseded {
         let begun = begun.nanos();
-        let age = begun.max(self.oldest.load(Ordering::Acquire));
-        Superseded { age, begun, counting: self.clone() }
+        let birth = begun.max(self.first.load(Ordering::Acquire));
+        Superseded { birth, begun, counting: self.clone() }
     }
 
     /// No connection counts that has met its server by now.
     pub(crate) fn supersede_all(&self, now: Moment) {
-        let next = |oldest: u64| Some(oldest.max(now.nanos()) + 1);
-        let _ = self.oldest.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        let next = |first: u64| Some(first.max(now.nanos()) + 1);
+        let _ = self.first.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
     }
 
     /// No connection counts that has `begun` by then, whenever it meets its server: another server
@@ -86,7 +86,7 @@ impl OldestConnection {
 
     /// This connection does not count any more, nor does one that began before it.
     pub(crate) fn supersede(&self, last: &Superseded) {
-        self.oldest.fetch_max(last.age + 1, Ordering::AcqRel);
+        self.first.fetch_max(last.birth + 1, Ordering::AcqRel);
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
     /// As when a connection began before the address led to another server, and met that one.
     #[test]
     fn a_connection_that_met_a_server_anew_outlives_one_to_a_server_that_was_left() {
-        let connections = OldestConnection::default();
+        let connections = CountingConnections::default();
         let to_old = connections.begin(at(10));
         connections.supersede_all(at(50));
         let to_new = connections.begin(at(30));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_connection_to_a_server_that_was_left_counts_no_more_if_it_meets_it_later() {
-        let connections = OldestConnection::default();
+        let connections = CountingConnections::default();
         connections.leave(at(10));
         assert!(connections.begin(at(10)).is_set());
         assert!(!connections.begin(at(11)).is_set());
@@ -121,7 +121,7 @@ mod tests {
     /// Other connections have met another server, or this one as a replica, while it was made.
     #[test]
     fn a_connection_that_met_its_server_late_counts_no_more_once_that_is_left() {
-        let connections = OldestConnection::default();
+        let connections = CountingConnections::default();
         connections.supersede_all(at(50));
         let (to_old, to_new) = (connections.begin(at(10)), connections.begin(at(11)));
         assert!(!to_old.is_set() && !to_new.is_set());

@@ -24,7 +24,7 @@ pub(crate) use diagnosis::{Diagnosis, HasRun, diagnose, is_of_server, is_withhel
 pub(crate) use identified_source::IdentifiedSource;
 pub(crate) use kept_open::KeptOpen;
 pub(crate) use loan::{LONGEST_SILENCE, Loan};
-pub(crate) use met_server::{MetServer, OldestConnection, Superseded};
+pub(crate) use met_server::{CountingConnections, MetServer, Superseded};
 pub(crate) use replicas::{MinReplicas, ReplicaConnection, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{InTurn, Scripted, bulk, single_commands, unidentified, value};

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::{InfoText, field};
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded, is_withheld};
+use crate::backend::redis::connection::{CountingConnections, MetServer, Superseded, is_withheld};
 use crate::backend::{Cause, ClockOffset, MemorySince, Predecessor};
 use crate::clock::Moment;
 use crate::denial::Denial;
@@ -48,7 +48,7 @@ struct IdentityState {
     heard: Moment,
     memory_since: Option<MemorySince>,
     /// Moves when another process is met, or this one as a replica: older connections lead there.
-    oldest: OldestConnection,
+    counting: CountingConnections,
     /// Without a restart guard: the process that answers the newest connection that was asked.
     newest: Option<(Superseded, Arc<str>)>,
     /// Likewise: the process that was the first to say who it is.
@@ -94,7 +94,7 @@ impl ServerIdentity {
     /// What is known of the server of a connection that begins now.
     pub(crate) fn begin(&self) -> MetServer {
         let begun = CLOCK.now();
-        MetServer { begun, run_id: None, superseded: self.state.lock().oldest.begin(begun) }
+        MetServer { begun, run_id: None, superseded: self.state.lock().counting.begin(begun) }
     }
 
     /// Is the process that answers a new connection asked for, though no restart guard needs it?
@@ -130,7 +130,7 @@ impl ServerIdentity {
 
     /// No connection is used any more that has `begun` by then: its server was replaced.
     pub(crate) fn leave(&self, begun: Moment) {
-        self.state.lock().oldest.leave(begun);
+        self.state.lock().counting.leave(begun);
     }
 
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
@@ -271,7 +271,7 @@ impl IdentityState {
         }
         let is_other = known.as_ref().is_some_and(|known| known.run_id != identity.run_id);
         if is_other {
-            self.oldest.supersede_all(now);
+            self.counting.supersede_all(now);
         }
         let former = known.as_ref().filter(|_| is_other);
         let former = former.and_then(|known| self.followed(known.name(), shown, now));
@@ -336,7 +336,7 @@ impl IdentityState {
 
     /// What a connection that `begun` then has met.
     fn met(&self, begun: Moment) -> MetServer {
-        MetServer { begun, run_id: self.run_id(), superseded: self.oldest.begin(begun) }
+        MetServer { begun, run_id: self.run_id(), superseded: self.counting.begin(begun) }
     }
 
     /// `Some`: too soon after the last time that the address has moved.
@@ -354,7 +354,7 @@ impl IdentityState {
             let is_other = **known != *run_id;
             if connection.is_older(newest) {
                 if is_other {
-                    self.oldest.supersede(connection);
+                    self.counting.supersede(connection);
                 }
                 return None;
             }
@@ -366,7 +366,7 @@ impl IdentityState {
                 }
                 self.moved = Some(now);
                 // A connection between these two may lead to either process. It will show which.
-                self.oldest.supersede(newest);
+                self.counting.supersede(newest);
             }
         }
         self.newest = Some((connection.clone(), run_id.into()));
@@ -377,7 +377,7 @@ impl IdentityState {
     /// granted before. Connections that outlive its promotion show neither.
     fn meet_replica(&mut self, now: Moment) {
         let Some(run_id) = self.identity.as_ref().map(Identity::name) else { return };
-        self.oldest.supersede_all(now);
+        self.counting.supersede_all(now);
         self.memory_since = Some(MemorySince::new(run_id, now, Cause::Replaced));
     }
 }

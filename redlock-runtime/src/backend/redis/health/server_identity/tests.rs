@@ -322,7 +322,7 @@ async fn a_connection_to_a_server_that_another_one_replaced_is_not_used() {
 #[test]
 fn without_a_guard_older_connections_are_left_when_the_address_has_moved() {
     let mut state = IdentityState::default();
-    let begin = |state: &IdentityState, second| state.oldest.begin(at(second));
+    let begin = |state: &IdentityState, second| state.counting.begin(at(second));
     let [first, second] = [100, 101].map(|second| begin(&state, second));
     assert_eq!(state.recognize("a", &first, at(102)), None);
     assert_eq!(state.recognize("a", &second, at(102)), None);
@@ -351,12 +351,12 @@ fn without_a_guard_older_connections_are_left_when_the_address_has_moved() {
 fn an_address_that_moves_back_and_forth_is_followed_once_a_second() {
     let mut state = IdentityState::default();
     let millis = |millis: u64| Moment::from_nanos(millis * 1_000_000);
-    let first = state.oldest.begin(millis(0));
+    let first = state.counting.begin(millis(0));
     assert_eq!(state.recognize("a", &first, millis(0)), None);
     let mut moves = 0;
     let mut current = first;
     for (n, now) in (1_u64..).zip((10..=10_000).step_by(10)) {
-        let next = state.oldest.begin(millis(now));
+        let next = state.counting.begin(millis(now));
         let pause = state.recognize(if n % 2 == 0 { "a" } else { "b" }, &next, millis(now));
         assert!(pause.is_none_or(|pause| pause <= MOVES_AGAIN));
         if current.is_set() {

@@ -123,9 +123,9 @@ fn a_promoted_server_that_is_met_again_was_not_promoted_again() {
 #[test]
 fn a_connection_to_a_server_that_was_left_does_not_say_that_the_address_has_moved() {
     let mut state = IdentityState::default();
-    let [first, left] = [100, 101].map(|second| state.oldest.begin(at(second)));
+    let [first, left] = [100, 101].map(|second| state.counting.begin(at(second)));
     assert_eq!(state.recognize("a", &first, at(101)), None);
-    state.oldest.leave(at(101));
+    state.counting.leave(at(101));
     assert_eq!(state.recognize("b", &left, at(102)), None);
     assert_eq!(state.moved, None);
 }
