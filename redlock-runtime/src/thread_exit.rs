@@ -73,7 +73,7 @@ fn attend_rest_of_end() {
 }
 
 /// Does a thread that ends wait for unsent work?
-pub(crate) fn is_awaited() -> bool {
+pub(crate) fn is_thread_waiting() -> bool {
     here().is_ok_and(|work| work.state.lock().ends > 0)
 }
 

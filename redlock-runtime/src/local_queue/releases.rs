@@ -24,11 +24,11 @@ impl QueueHandle {
         self.shared.leaving.ends(self.key().redis_key()).await;
     }
 
-    /// Begins a release. `is_awaited`: local waiters wait for its end, as no server signals it to
+    /// Begins a release. `wakes_waiters`: its end wakes local waiters, as no server signals it to
     /// them.
-    pub(crate) fn begin_release(self, is_awaited: bool) -> ReleaseUnderWay {
-        self.state().releases += u32::from(is_awaited);
-        ReleaseUnderWay { queue: self, is_awaited, count: None }
+    pub(crate) fn begin_release(self, wakes_waiters: bool) -> ReleaseUnderWay {
+        self.state().releases += u32::from(wakes_waiters);
+        ReleaseUnderWay { queue: self, wakes_waiters, count: None }
     }
 }
 
@@ -37,8 +37,8 @@ impl QueueHandle {
 pub(crate) struct ReleaseUnderWay {
     /// Keeps the queue of waiters to which the server signals the release.
     queue: QueueHandle,
-    /// Local waiters wait for its end, which wakes the poller, whatever the outcome.
-    is_awaited: bool,
+    /// Local waiters wait for its end, which wakes their poller, whatever the outcome.
+    wakes_waiters: bool,
     /// Counts the release while it leaves unawaited, or while the background thread has to send it.
     count: Option<CountedRelease>,
 }
@@ -62,7 +62,7 @@ impl ReleaseUnderWay {
 
     /// Local waiters no longer wait for its end.
     pub(crate) fn wake_waiters(&mut self) {
-        if !std::mem::take(&mut self.is_awaited) {
+        if !std::mem::take(&mut self.wakes_waiters) {
             return;
         }
         let mut state = self.queue.state();

@@ -166,9 +166,9 @@ impl LastingWork for Reaper {
 fn check_releases(list: &Mutex<Unawaited>, is_full: bool) -> MutexGuard<'_, Unawaited> {
     // While a thread waits at its end, all releases of the process are due at once: the runtime of
     // that thread may never run again.
-    let is_thread_ending = thread_exit::is_awaited();
-    let now = if is_thread_ending { Moment::NEVER } else { Clock::Boot.now() };
-    let all = is_thread_ending || is_full;
+    let is_thread_waiting = thread_exit::is_thread_waiting();
+    let now = if is_thread_waiting { Moment::NEVER } else { Clock::Boot.now() };
+    let all = is_thread_waiting || is_full;
     poll_oldest(list, now, if all { usize::MAX } else { MAX_UNANSWERED })
 }
 

@@ -61,7 +61,7 @@ impl ReleaseTask {
         queue: QueueHandle,
     ) -> Self {
         // Where the server signals a release to waiters, they need not wait for its end here.
-        let is_awaited = engine.fifo_queue().is_none();
+        let wakes_waiters = engine.fifo_queue().is_none();
         Self {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
@@ -73,7 +73,7 @@ impl ReleaseTask {
             reply: None,
             pending: engine.pending.begin(),
             unsent: None,
-            under_way: queue.begin_release(is_awaited),
+            under_way: queue.begin_release(wakes_waiters),
             finished: None,
         }
     }

@@ -99,7 +99,7 @@ impl<S: Source> Route<S> {
     pub(super) fn conclude_release(
         &self,
         release: Release<'_>,
-        (found, is_awaited): (Found, bool),
+        (found, is_waited_for): (Found, bool),
         was_cut: bool,
     ) -> Found {
         self.note_released(&release);
@@ -108,7 +108,7 @@ impl<S: Source> Route<S> {
             Found::Gone | Found::Stolen if was_cut => Found::Unclear,
             found => found,
         };
-        if is_awaited || found == Found::Unclear {
+        if is_waited_for || found == Found::Unclear {
             let Claim { key, owner, .. } = release.claim;
             self.core.handovers.look_again(key, owner, release.retain.unwrap_or(CLAIM_WINDOW));
         }
