@@ -31,7 +31,7 @@ pub(super) struct ByAttempts {
     took: Duration,
     /// Attempts in a row that met a split vote.
     splits: u32,
-    ask_at: Moment,
+    next_ask: Moment,
 }
 
 /// The outcome of one attempt.
@@ -129,7 +129,7 @@ impl Strategy for ByAttempts {
             attempts: 0,
             took: Duration::ZERO,
             splits: 0,
-            ask_at: Moment::ZERO,
+            next_ask: Moment::ZERO,
         }
     }
 
@@ -151,25 +151,25 @@ impl Strategy for ByAttempts {
             }
             Polled::Failed(pause) => pause,
         };
-        self.ask_at = poller.now().plus(pause);
+        self.next_ask = poller.now().plus(pause);
         None
     }
 
-    fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment {
+    fn plan_next_ask(&mut self, was_freed: bool, now: Moment) -> Moment {
         if was_freed {
             let pause = self.fairness.give_way_if_due(now).then_some(fairness::WINDOW);
-            self.ask_at = now.plus(pause.unwrap_or_default());
+            self.next_ask = now.plus(pause.unwrap_or_default());
             self.is_woken = true;
         }
-        self.ask_at
+        self.next_ask
     }
 
-    fn ask_again_at(&mut self, moment: Moment) {
-        self.ask_at = moment;
+    fn set_next_ask(&mut self, moment: Moment) {
+        self.next_ask = moment;
     }
 
     fn note_granted(&mut self) {
-        (self.attempts, self.splits, self.ask_at) = (0, 0, Moment::ZERO);
+        (self.attempts, self.splits, self.next_ask) = (0, 0, Moment::ZERO);
     }
 
     async fn signal(&mut self) -> QueueSignal {
@@ -181,7 +181,7 @@ impl Strategy for ByAttempts {
     }
 
     async fn give_way(&mut self, poller: &mut PollerContext, tenure: Tenure) -> Option<Tenure> {
-        self.ask_at = Moment::ZERO;
+        self.next_ask = Moment::ZERO;
         release::free(&poller.engine, &poller.queue, &tenure);
         None
     }

@@ -191,7 +191,7 @@ impl InQueue {
             }
             Polled::Failed(pause) => pause,
         };
-        self.attempts.ask_again_at(poller.now().plus(pause));
+        self.attempts.set_next_ask(poller.now().plus(pause));
         None
     }
 
@@ -227,7 +227,7 @@ impl InQueue {
     fn failed(&mut self, poller: &mut PollerContext, fault: Fault) {
         let pause =
             if self.note_denial(poller, &fault) { Duration::ZERO } else { poller.failed(fault) };
-        self.attempts.ask_again_at(poller.now().plus(pause));
+        self.attempts.set_next_ask(poller.now().plus(pause));
     }
 
     /// Notes that the server refuses to let us queue, if the fault says so: then this poller makes
@@ -285,15 +285,15 @@ impl Strategy for InQueue {
         }
     }
 
-    fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment {
+    fn plan_next_ask(&mut self, was_freed: bool, now: Moment) -> Moment {
         match &self.entry {
             Some(entry) => entry.look_at,
-            None => self.attempts.ask_at(was_freed, now),
+            None => self.attempts.plan_next_ask(was_freed, now),
         }
     }
 
-    fn ask_again_at(&mut self, moment: Moment) {
-        self.attempts.ask_again_at(moment);
+    fn set_next_ask(&mut self, moment: Moment) {
+        self.attempts.set_next_ask(moment);
     }
 
     fn note_granted(&mut self) {
@@ -367,7 +367,7 @@ impl Strategy for InQueue {
             // the queue. The poller starts again.
             Ok(Rotated::Lost(_)) => {
                 release::leave(&engine, next.claim, None);
-                self.attempts.ask_again_at(Moment::ZERO);
+                self.attempts.set_next_ask(Moment::ZERO);
             }
             Err(fault) => {
                 if fault.is_unknown {

@@ -131,14 +131,14 @@ impl<S: Strategy> Poller<S> {
             let mut until = since.plus(pause);
             if self.context.observed.fault.is_some() {
                 // The holder does not learn when the outage is over.
-                until = until.min(self.strategy.ask_at(was_freed, now));
+                until = until.min(self.strategy.plan_next_ask(was_freed, now));
             }
             return (until, RestReason::TakenHere);
         }
         if let Some(answered_by) = state.direct_attempt_ends(now) {
             return (answered_by, RestReason::TakenHere);
         }
-        (self.strategy.ask_at(was_freed, now), RestReason::Waits)
+        (self.strategy.plan_next_ask(was_freed, now), RestReason::Waits)
     }
 
     async fn rest(&mut self, until: Moment) {
@@ -170,7 +170,7 @@ impl<S: Strategy> Poller<S> {
         self.strategy.note_granted();
         let may_claim = self.strategy.has_queue(&self.context.engine);
         if let Some(moment) = deliver(&mut self.context, tenure, may_claim).await {
-            self.strategy.ask_again_at(moment);
+            self.strategy.set_next_ask(moment);
         }
     }
 

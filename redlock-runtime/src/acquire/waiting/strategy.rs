@@ -11,19 +11,21 @@ use crate::hold::{Tenure, Terms};
 pub(super) trait Strategy: Sized + Send + 'static {
     fn new(engine: &Engine) -> Self;
 
-    /// Makes one attempt for the first waiter. `None`: the lock was not granted.
+    /// Asks for the lock for the first waiter: by one attempt, or by a look at the entry in the
+    /// queue of the server, after which a second command may be sent in the same turn. `None`: the
+    /// lock was not granted.
     fn ask(
         &mut self,
         poller: &mut PollerContext,
         terms: Terms,
     ) -> impl Future<Output = Option<Tenure>> + Send;
 
-    /// When to make the next attempt. `was_freed`: a holder of this process has released the lock
-    /// since the last call, or a release hint came.
-    fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment;
+    /// Decides when to ask next. `was_freed`: a holder of this process has released the lock since
+    /// the last call, or a release hint came.
+    fn plan_next_ask(&mut self, was_freed: bool, now: Moment) -> Moment;
 
-    /// Makes the next attempt at this moment.
-    fn ask_again_at(&mut self, moment: Moment);
+    /// Asks next at this moment, unless the poller has an entry in a queue.
+    fn set_next_ask(&mut self, moment: Moment);
 
     /// The lock was granted.
     fn note_granted(&mut self);
