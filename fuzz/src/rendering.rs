@@ -145,7 +145,7 @@ fn check_limits(name: &str) {
             assert_eq!((key.name(), key.redis_key()), (name, &*full));
             assert!((1..=1024).contains(&name.len()) && !name.ends_with(":fence"));
             let slot = tag(&full).unwrap_or_else(|| full.clone());
-            assert_eq!(tag(&key.fence_key()), Some(slot), "{name:?}");
+            assert_eq!(tag(&key.counter_key()), Some(slot), "{name:?}");
         }
         Err(error) => {
             assert!(matches!(error, LockError::InvalidKey { .. }));

@@ -9,16 +9,17 @@ use crate::{foreign_text, shared_text};
 
 /// The longest key in bytes, without the prefix. A long key costs the server time on every command.
 const MAX_LENGTH: usize = 1024;
-/// The suffix of the helper key that holds the last fencing token.
-const FENCE_SUFFIX: &str = ":fence";
+/// The suffix of the fencing counter, the helper key that holds the last reserved fencing token.
+const COUNTER_SUFFIX: &str = ":fence";
 /// The end of the mark's key, after a hash tag that leads to a slot.
 const MARK_SUFFIX: &str = ":mark:fence";
 /// The suffix of the helper key that holds the queue of waiting processes.
 const QUEUE_SUFFIX: &str = ":queue";
 /// The suffix of the helper key that holds the readers, or the holders of permits.
 const HOLDERS_SUFFIX: &str = ":holders";
-/// What the three helper keys of a lock have besides the key and its prefix.
-const HELPERS_LENGTH: usize = 2 + "{000000}".len() + MARK_SUFFIX.len() + 2 * "{}:queue".len();
+/// What the mark, the counter and the queue of a lock have besides the key and its prefix.
+const HELPERS_LENGTH: usize =
+    "{000000}".len() + MARK_SUFFIX.len() + "{}:fence".len() + "{}:queue".len();
 /// Begins the end of a mailbox's key; a UUID without hyphens follows.
 pub(crate) const MAILBOX: &str = "mailbox:";
 const UUID_LENGTH: usize = 32;
@@ -78,7 +79,7 @@ impl LockKey {
         let mut helpers = String::with_capacity(3 * self.full.len() + HELPERS_LENGTH);
         self.push_mark(&mut helpers);
         let mark_end = helpers.len();
-        self.push_fence(&mut helpers);
+        self.push_counter(&mut helpers);
         let counter_end = helpers.len();
         self.push_queue(&mut helpers);
         WithHelpers { lock: &self.full, helpers, mark_end, counter_end }
@@ -90,8 +91,8 @@ impl LockKey {
     }
 
     /// Appends the key of the fencing counter.
-    pub(crate) fn push_fence(&self, names: &mut String) {
-        self.push_helper(names, FENCE_SUFFIX);
+    pub(crate) fn push_counter(&self, names: &mut String) {
+        self.push_helper(names, COUNTER_SUFFIX);
     }
 
     /// Appends the key of the queue.
@@ -107,8 +108,8 @@ impl LockKey {
     }
 
     /// The key of the fencing counter, in the same hash slot.
-    pub(crate) fn fence_key(&self) -> String {
-        self.helper_key(FENCE_SUFFIX)
+    pub(crate) fn counter_key(&self) -> String {
+        self.helper_key(COUNTER_SUFFIX)
     }
 
     /// The key of the queue, in the same hash slot.
@@ -176,7 +177,7 @@ fn objection(name: &str) -> Option<InvalidKeyReason> {
         _ if name.is_empty() => Some(InvalidKeyReason::Empty),
         _ if name.len() > MAX_LENGTH => Some(InvalidKeyReason::TooLong(name.len())),
         Some(c) => Some(InvalidKeyReason::ControlCharacter(c)),
-        None => reserved(name, &[FENCE_SUFFIX]),
+        None => reserved(name, &[COUNTER_SUFFIX]),
     }
 }
 
@@ -185,15 +186,15 @@ fn reserved(key: &str, suffixes: &[&'static str]) -> Option<InvalidKeyReason> {
     Some(InvalidKeyReason::ReservedSuffix(suffix))
 }
 
-/// Why a key cannot be that of a lock, its prefix included. It may end like a helper key if it has
-/// no hash tag: all helper keys have one, except that of the founders. And it needs helper keys in
-/// its own slot.
+/// Why a key cannot be that of a lock, its prefix included. Without a hash tag it may end like a
+/// helper key, as these have one, except that of the founders; `objection` refuses `:fence` all the
+/// same. And it needs helper keys in its own slot.
 fn conflict(full: &str, tag: Option<&str>) -> Option<InvalidKeyReason> {
     if is_mailbox(full) {
         return Some(InvalidKeyReason::ReservedSuffix("mailbox:<uuid>"));
     }
     match tag {
-        Some(_) => reserved(full, &[FENCE_SUFFIX, QUEUE_SUFFIX, HOLDERS_SUFFIX]),
+        Some(_) => reserved(full, &[COUNTER_SUFFIX, QUEUE_SUFFIX, HOLDERS_SUFFIX]),
         None if full.contains('}') => Some(InvalidKeyReason::UnbalancedBrace),
         None => reserved(full, &[FOUNDERS_SUFFIX]),
     }

@@ -162,7 +162,7 @@ fn a_lock_that_was_kept_for_a_while_is_nobody_s() {
 fn a_token_is_raised_for_its_owner_and_never_lowered() {
     for kind in [WRITE, Kind::Read] {
         let (mut step, held) = (Step::new(), claim(kind, SECOND));
-        let [mark, counter] = [held.key.mark_key(), held.key.fence_key()];
+        let [mark, counter] = [held.key.mark_key(), held.key.counter_key()];
         let [low, middle, high] = [1, 2, 3].map(|day| step.now + day * 86_400_000_000);
         let raise = |number| simulated::raise(&held, FencingToken::new(number).unwrap());
         let get = |step: &mut Step, key: &str| match step.server.execute(&[b"GET", key.as_bytes()])
@@ -268,7 +268,7 @@ fn the_next_owner_comes_after_the_tokens_that_were_used() {
     let (mut step, held, next) = (Step::new(), writer(), writer());
     let drawn = draws(&mut step, &held, 8);
     enqueues(&mut step, &next, 1);
-    for key in [held.key.mark_key(), held.key.fence_key()] {
+    for key in [held.key.mark_key(), held.key.counter_key()] {
         assert_eq!(step.server.execute(&[b"DEL", key.as_bytes()]), Reply::Int(1));
     }
     let used = TokensUsed { used: drawn.last, reserved: drawn.last };

@@ -118,7 +118,7 @@ fn fencing_tokens_come_after_the_mark_and_the_counter() {
     for (way, kind, draw) in DRAWS {
         for (is_counter_ahead, is_other_lost) in [(true, true), (true, false), (false, false)] {
             let (mut step, claim) = (Step::new(), claim(kind, MINUTE));
-            let [mark, counter] = [claim.key.mark_key(), claim.key.fence_key()];
+            let [mark, counter] = [claim.key.mark_key(), claim.key.counter_key()];
             let (ahead, behind) = (step.now + DAY, step.now - DAY);
             let pair = if is_counter_ahead { [&counter, &mark] } else { [&mark, &counter] };
             set(&mut step, pair[0], ahead);
@@ -175,7 +175,7 @@ fn each_of_those_that_come_in_together_has_a_token_also_where_the_mark_is_ahead_
 #[test]
 fn a_counter_ends_also_where_fencing_tokens_are_given_back() {
     let (mut step, held) = (Step::new(), claim(WRITE, MINUTE));
-    let counter = held.key.fence_key();
+    let counter = held.key.counter_key();
     let answer = step.ask(&simulated::enqueue(&held, 8, Some(PRESENT)));
     let Enqueued::Granted(drawn) = answer else { panic!("{answer:?}") };
     let give_back = TokensUsed { used: drawn.first, reserved: drawn.last };
@@ -192,7 +192,7 @@ fn an_owner_that_looks_has_fencing_tokens() {
         let (mut step, held, next) = (Step::new(), claim(WRITE, MINUTE), claim(WRITE, MINUTE));
         assert!(step.enters(&held));
         step.enqueues(&next, PRESENT);
-        let counter = next.key.fence_key();
+        let counter = next.key.counter_key();
         let lost = if was_handed_it { &*counter } else { next.key.redis_key() };
         if was_handed_it {
             release(&mut step, &held);

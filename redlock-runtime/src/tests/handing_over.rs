@@ -94,7 +94,7 @@ fn those_that_come_in_together_may_have_leases_of_any_length() {
     step.leaves(&held);
     assert_eq!(left(&step, LOCK), 1000);
     assert_eq!(left(&step, HOLDERS), 61_000);
-    let counter = held.key.fence_key();
+    let counter = held.key.counter_key();
     let long = left(&step, counter.as_bytes());
     let (mut step, held) = (Step::new(), writer());
     assert!(step.enters(&held));

@@ -53,7 +53,7 @@ fn no_lock_is_taken_behind_what_is_no_number() {
     for odd in ODD {
         for kind in [Kind::Exclusive, Kind::Read, permits] {
             let claim = claim(kind);
-            for key in [claim.key.mark_key(), claim.key.fence_key()] {
+            for key in [claim.key.mark_key(), claim.key.counter_key()] {
                 let server = &mut server(&[(&key, odd)]);
                 let acquire = simulated::acquire(&claim);
                 assert!(is_refused(server, &acquire, &key), "{kind:?} behind {key} {odd:?}");
@@ -68,7 +68,7 @@ fn no_lock_is_taken_behind_what_is_no_number() {
 fn neither_are_several_nor_those_of_a_batch() {
     for odd in ODD {
         let claims = [claim(Kind::Exclusive)];
-        for key in [claims[0].key.mark_key(), claims[0].key.fence_key()] {
+        for key in [claims[0].key.mark_key(), claims[0].key.counter_key()] {
             let server = &mut server(&[(&key, odd)]);
             let all = simulated::acquire_all(&claims);
             assert!(is_refused(server, &all, &key), "behind {key} {odd:?}");
@@ -86,7 +86,7 @@ fn nobody_is_told_that_a_token_was_raised_where_it_was_not() {
     for odd in ["nan", "-nan", "many", ""] {
         for kind in [Kind::Exclusive, Kind::Read] {
             let claim = claim(kind);
-            let [mark, counter] = [claim.key.mark_key(), claim.key.fence_key()];
+            let [mark, counter] = [claim.key.mark_key(), claim.key.counter_key()];
             let server = &mut server(&[]);
             let SimulatedReply::Answer(_) = simulated::acquire(&claim).ask(server, true) else {
                 panic!("it is free")

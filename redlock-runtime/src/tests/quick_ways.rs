@@ -136,7 +136,7 @@ impl Pair {
     fn meddle(&mut self) {
         let lock = LOCKS[self.random.usize(..2)];
         let key = LockKey::new("lock:", lock.trim_start_matches("lock:")).unwrap();
-        let (mark, counter) = (key.mark_key(), key.fence_key());
+        let (mark, counter) = (key.mark_key(), key.counter_key());
         let offset = self.random.u64(..2 * HOUR);
         let number = (self.now - HOUR + offset).to_string();
         match self.random.u32(..5) {

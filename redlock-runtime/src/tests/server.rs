@@ -176,7 +176,7 @@ impl Server {
 
     /// The last fencing token of a lock that was reserved, where some were.
     pub(super) fn reserved(&self, key: &str) -> Option<u64> {
-        let counter = LockKey::new("", key).unwrap().fence_key();
+        let counter = LockKey::new("", key).unwrap().counter_key();
         self.node.lock().unwrap().text(&counter)?.parse().ok()
     }
 

@@ -13,7 +13,7 @@ fn reason(name: &str) -> InvalidKeyReason {
 fn a_good_key_keeps_its_name_and_gets_the_prefix() {
     let key = LockKey::new("lock:", "stock-42").unwrap();
     assert_eq!((key.name(), key.redis_key()), ("stock-42", "lock:stock-42"));
-    assert_eq!(key.fence_key(), "{lock:stock-42}:fence");
+    assert_eq!(key.counter_key(), "{lock:stock-42}:fence");
     assert_eq!(key.queue_key(), "{lock:stock-42}:queue");
 }
 
@@ -27,9 +27,9 @@ fn the_helper_key_always_shares_the_hash_tag() {
     ] {
         match LockKey::new("lock:", name) {
             Ok(key) => {
-                assert_eq!(key.fence_key(), fence);
+                assert_eq!(key.counter_key(), fence);
                 let slot = hash_tag(key.redis_key()).unwrap_or(key.redis_key());
-                assert_eq!(hash_tag(&key.fence_key()), Some(slot));
+                assert_eq!(hash_tag(&key.counter_key()), Some(slot));
             }
             Err(error) => assert_eq!(fence, "", "{error}"),
         }
@@ -70,7 +70,7 @@ fn no_two_locks_share_a_key_and_no_lock_is_the_helper_of_another() {
         helpers.insert(format!("{prefix}{FOUNDERS_SUFFIX}"), String::new());
         let Ok(key) = LockKey::new(&prefix, &hostile(&PARTS, 4)) else { continue };
         let slot = hash_tag(key.redis_key()).unwrap_or(key.redis_key());
-        for helper in [key.fence_key(), key.queue_key()] {
+        for helper in [key.counter_key(), key.queue_key()] {
             assert_eq!(hash_tag(&helper), Some(slot), "{helper}");
             let lock = helpers.entry(helper.clone()).or_insert_with(|| key.full.to_string());
             assert_eq!(*lock, *key.full, "both have {helper}");

@@ -13,7 +13,7 @@ pub(crate) static SCRIPT: Script =
 /// All claims have the same lease.
 pub(crate) fn call(claims: &[Claim]) -> ScriptCall {
     let helpers: Vec<[String; 2]> =
-        claims.iter().map(|claim| [claim.key.mark_key(), claim.key.fence_key()]).collect();
+        claims.iter().map(|claim| [claim.key.mark_key(), claim.key.counter_key()]).collect();
     let keys: Vec<&str> = claims
         .iter()
         .zip(&helpers)

@@ -34,7 +34,7 @@ pub(crate) fn invocation(parts: &[&Part]) -> Invocation {
         for Part { claim: Claim { key, .. }, .. } in acquires {
             command.arg(key.redis_key());
             push_helper(command, key, &mut helper, LockKey::push_mark);
-            push_helper(command, key, &mut helper, LockKey::push_fence);
+            push_helper(command, key, &mut helper, LockKey::push_counter);
         }
         command.arg(releases.len());
         for Part { claim, .. } in releases {

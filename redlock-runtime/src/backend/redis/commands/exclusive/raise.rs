@@ -11,7 +11,7 @@ use crate::fencing::FencingToken;
 pub(crate) static SCRIPT: Script = Script::new(include_str!("raise.lua"));
 
 pub(crate) fn call(claim: &Claim, fencing_token: FencingToken) -> ScriptCall {
-    let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
+    let (mark, counter) = (claim.key.mark_key(), claim.key.counter_key());
     let (fencing_token, life) = (fencing_token.to_string(), arguments::counter_life(claim));
     let keys = [claim.key.redis_key(), &mark, &counter];
     ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), &fencing_token, &life])
