@@ -1,5 +1,6 @@
 //! Waiting by repeated attempts: on N masters, where replicas have to confirm a lock, and in
-//! memory.
+//! memory. A poller that may queue on the server (`in_queue.rs`) makes such attempts as well, while
+//! no other process competes for the lock, or where the queue is refused to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub(super) struct ByAttempts {
 }
 
 /// The outcome of one attempt.
-pub(super) enum Polled {
+pub(super) enum AttemptOutcome {
     Granted(Tenure),
     Busy,
     /// The pause before the next attempt.
@@ -49,7 +50,7 @@ impl ByAttempts {
         poller: &mut PollerContext,
         terms: Terms,
         is_decisive: bool,
-    ) -> Polled {
+    ) -> AttemptOutcome {
         self.attempts = self.attempts.saturating_add(1);
         poller.local_queue().count_attempt();
         let within = poller.acquire_within();
@@ -59,15 +60,15 @@ impl ByAttempts {
         let engine = Arc::clone(&poller.engine);
         let local_holder = LocalHolder::of(poller.local_queue());
         let begun = poller.now();
-        let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, begun, within);
-        match poller.patiently(attempt).await {
+        let asked = attempt(&engine, &*engine.backend, &claim, terms.template, begun, within);
+        match poller.patiently(asked).await {
             Ok(tenure) => {
                 local_holder.learn(&engine, poller.local_queue(), None);
                 // An owner value is used for one tenure only.
                 self.owner = Owner::fresh(&engine.client);
                 self.fairness.granted(poller.now());
                 self.hint = None;
-                Polled::Granted(tenure)
+                AttemptOutcome::Granted(tenure)
             }
             Err(Ungranted::Busy { answer, is_spent }) => {
                 if is_spent {
@@ -84,13 +85,13 @@ impl ByAttempts {
                 if !poller.local_queue().state().is_held_here() {
                     self.fairness.remote_holder(now);
                 }
-                Polled::Busy
+                AttemptOutcome::Busy
             }
             Err(Ungranted::Failed(fault)) => {
                 if fault.is_unknown {
                     self.owner = Owner::fresh(&engine.client);
                 }
-                Polled::Failed(poller.failed(fault))
+                AttemptOutcome::Failed(poller.failed(fault))
             }
         }
     }
@@ -104,11 +105,11 @@ impl ByAttempts {
         let pause = backoff::busy(self.attempts, age, poller.observed.free_in, fastrand::f64());
         // A writer is notified of a release, and comes before readers that ask by the clock.
         let is_shared = poller.local_queue().kind.is_shared();
-        if is_shared { pause.max(release_hint::WORTH_IT) } else { pause }
+        if is_shared { pause.max(release_hint::SHORTEST_PAUSE) } else { pause }
     }
 
-    /// Requests a release hint from other processes.
-    fn await_release(&mut self, poller: &PollerContext, terms: Terms) {
+    /// Requests a release hint from other processes, unless one is pending.
+    fn request_hint(&mut self, poller: &PollerContext, terms: Terms) {
         let keeps_out = poller.observed.is_behind_group();
         let is_pending =
             self.hint.as_ref().is_some_and(|hint| hint.is_pending(poller.now(), keeps_out));
@@ -136,20 +137,20 @@ impl Strategy for ByAttempts {
     async fn ask(&mut self, poller: &mut PollerContext, terms: Terms) -> Option<Tenure> {
         let was_woken = std::mem::take(&mut self.is_woken);
         let pause = match self.attempt(poller, terms, false).await {
-            Polled::Granted(tenure) => return Some(tenure),
-            Polled::Busy => {
+            AttemptOutcome::Granted(tenure) => return Some(tenure),
+            AttemptOutcome::Busy => {
                 let crowded = backoff::crowded(poller.pollers(), fastrand::f64());
                 let pause = self.pause(poller).max(crowded);
                 // No hint is requested after an attempt that a hint caused in vain, so that there
                 // is at most one hint per attempt by the clock. A writer needs one to keep out
                 // readers that come later.
                 let keeps_out = poller.observed.is_behind_group();
-                if keeps_out || pause >= release_hint::WORTH_IT && !was_woken {
-                    self.await_release(poller, terms);
+                if keeps_out || pause >= release_hint::SHORTEST_PAUSE && !was_woken {
+                    self.request_hint(poller, terms);
                 }
                 pause
             }
-            Polled::Failed(pause) => pause,
+            AttemptOutcome::Failed(pause) => pause,
         };
         self.next_ask = poller.now().plus(pause);
         None

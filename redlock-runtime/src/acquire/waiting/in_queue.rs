@@ -4,7 +4,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::by_attempts::{ByAttempts, Polled};
+use super::by_attempts::{AttemptOutcome, ByAttempts};
 use super::context::PollerContext;
 use super::local_holder::LocalHolder;
 use super::strategy::Strategy;
@@ -181,15 +181,15 @@ impl InQueue {
         has_queue: bool,
     ) -> Option<Tenure> {
         let pause = match self.attempts.attempt(poller, terms, has_queue).await {
-            Polled::Granted(tenure) => return Some(tenure),
-            Polled::Busy => {
+            AttemptOutcome::Granted(tenure) => return Some(tenure),
+            AttemptOutcome::Busy => {
                 let mut state = poller.local_queue().state();
                 // Another process has the lock: the poller enqueues at once.
                 let is_news = has_queue && !state.is_held_here() && state.contend();
                 drop(state);
                 if is_news { Duration::ZERO } else { self.attempts.pause(poller) }
             }
-            Polled::Failed(pause) => pause,
+            AttemptOutcome::Failed(pause) => pause,
         };
         self.attempts.set_next_ask(poller.now().plus(pause));
         None

@@ -12,8 +12,8 @@ use crate::engine::Engine;
 use crate::local_queue::LocalQueue;
 use crate::owner::Owner;
 
-/// A shorter pause would be over before a hint came.
-pub(super) const WORTH_IT: Duration = Duration::from_millis(5);
+/// The shortest pause for which a hint is requested: a shorter one would be over before it came.
+pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 /// How long to wait for a hint before it is requested again: it may have been lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
