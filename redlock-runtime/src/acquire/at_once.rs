@@ -98,7 +98,7 @@ impl AtOnce<'_> {
                 }
                 observed.busy(Busy::decided(holder, free_in), self.engine.clock().now());
                 if self.engine.fifo_queue().is_some() {
-                    queues[key_index].state().contend();
+                    queues[key_index].state().note_contention();
                 }
                 key_index
             }

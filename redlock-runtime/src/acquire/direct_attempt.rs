@@ -79,7 +79,7 @@ impl DirectAttempt {
     /// ones are repeated.
     pub(super) fn note_contention(&self, engine: &Engine, observed: &Observed) {
         if (observed.is_busy() || self.number > 1) && engine.fifo_queue().is_some() {
-            self.queue.state().contend();
+            self.queue.state().note_contention();
         }
     }
 

@@ -140,10 +140,10 @@ impl QueueHandle {
     pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut state = self.queue.state();
-        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_hot() {
+        if !state.waiters.is_empty() || state.is_taken_here(now) || state.was_just_contended() {
             return None;
         }
-        state.calm();
+        state.spend_contention_credit();
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         state.direct_attempt = Some(AttemptUnderWay { id, at: now });
         drop(state);
@@ -153,7 +153,7 @@ impl QueueHandle {
     pub(crate) fn now_holds(&self, hold: &Arc<Hold>) {
         let before = {
             let mut state = self.queue.state();
-            state.promised = 0;
+            state.is_promised = false;
             state.holder.replace(Arc::clone(hold))
         };
         // Outside of the mutex: this may be the last reference.

@@ -18,8 +18,8 @@ pub(crate) struct QueueState {
     pub(crate) waiters: Waiters,
     /// Who holds the lock in this process, or held it last.
     pub(crate) holder: Option<Arc<Hold>>,
-    /// How many former waiters are about to hold the lock: one or none.
-    pub(crate) promised: u32,
+    /// A former waiter is about to hold the lock.
+    pub(crate) is_promised: bool,
     /// How many former waiters are being given the lock by callers that release it. They may be put
     /// back, so the poller does not end.
     pub(crate) in_hand: u32,
@@ -31,7 +31,7 @@ pub(crate) struct QueueState {
     pub(crate) is_freed: bool,
     /// Contention credit: full when another process competed for the lock, one less for each grant,
     /// or direct attempt, without competition.
-    contended: u32,
+    contention_credit: u32,
     pub(crate) poller: PollerState,
     /// Callers have left, and the poller has not undone their commands yet.
     pub(crate) left: Option<Unsent>,
@@ -58,18 +58,23 @@ pub(crate) const GRANTS_TO_FORGET: u32 = 16;
 impl QueueState {
     /// Did another process compete for the lock recently? Then the poller enqueues at once.
     pub(crate) fn is_contended(&self) -> bool {
-        self.contended > 0
+        self.contention_credit > 0
     }
 
     /// Did another process compete for the lock since the last grant? Then a direct attempt would
     /// most likely be refused.
-    pub(crate) fn is_hot(&self) -> bool {
-        self.contended == GRANTS_TO_FORGET
+    pub(crate) fn was_just_contended(&self) -> bool {
+        self.contention_credit == GRANTS_TO_FORGET
+    }
+
+    /// Another process competes for the lock. Returns whether this is new.
+    pub(crate) fn note_contention(&mut self) -> bool {
+        std::mem::replace(&mut self.contention_credit, GRANTS_TO_FORGET) == 0
     }
 
     /// The lock was granted without competition, or a caller is about to ask for it by itself.
-    pub(crate) fn calm(&mut self) {
-        self.contended = self.contended.saturating_sub(1);
+    pub(crate) fn spend_contention_credit(&mut self) {
+        self.contention_credit = self.contention_credit.saturating_sub(1);
     }
 
     /// Does a caller of this process hold the lock, as far as the process knows?
@@ -84,7 +89,7 @@ impl QueueState {
 
     /// Does this process have the lock in a way whose end wakes the poller?
     pub(crate) fn ends_with_news(&self) -> bool {
-        let is_moving = self.promised > 0 || self.returned.is_some() || self.releases > 0;
+        let is_moving = self.is_promised || self.returned.is_some() || self.releases > 0;
         is_moving || self.is_held_here()
     }
 

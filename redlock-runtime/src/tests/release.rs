@@ -240,7 +240,7 @@ async fn a_lock_that_others_compete_for_is_released_outside_of_batches() {
     let tenure = Tenure::new(Claim { key, owner, expire, kind }, confirmed, tokens);
     let task = ReleaseTask::new(engine, &tenure, tenure.server_end(), queue.another());
     assert!(task.request().may_join());
-    queue.state().contend();
+    queue.state().note_contention();
     assert!(!task.request().may_join());
 }
 

@@ -103,7 +103,7 @@ impl InQueue {
         let answer = queue.enqueue(&candidate.claim, candidate.reserve, within);
         match poller.patiently_for(from_ref(&candidate.claim), answer).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
-                poller.local_queue().state().calm();
+                poller.local_queue().state().spend_contention_credit();
                 let confirmed = ConfirmedLease { sent, lease: candidate.claim.expire };
                 Some(Tenure::new(candidate.claim, confirmed, fencing_tokens).alone())
             }
@@ -185,7 +185,7 @@ impl InQueue {
             AttemptOutcome::Busy => {
                 let mut state = poller.local_queue().state();
                 // Another process has the lock: the poller enqueues at once.
-                let is_news = has_queue && !state.is_held_here() && state.contend();
+                let is_news = has_queue && !state.is_held_here() && state.note_contention();
                 drop(state);
                 if is_news { Duration::ZERO } else { self.attempts.pause(poller) }
             }
@@ -220,7 +220,7 @@ impl InQueue {
     fn keep_entry(&mut self, poller: &PollerContext, entry: QueueEntry) {
         poller.engine.queue_allowed();
         self.denial.allowed();
-        poller.local_queue().state().contend();
+        poller.local_queue().state().note_contention();
         self.entry = Some(entry);
     }
 

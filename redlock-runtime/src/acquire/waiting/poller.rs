@@ -309,7 +309,7 @@ mod tests {
             let terms = Terms::of_plain_call(SECOND, engine.clock().now());
             let (reply, answer) = oneshot::channel();
             queue.enter(Waiter::new(1, terms, Moment::NEVER, reply), 0);
-            queue.state().contend();
+            queue.state().note_contention();
             if verb == "rotate" {
                 let tenure = returned(engine, &queue).await;
                 queue.state().returned = Some(Box::new((tenure, engine.pending.begin())));

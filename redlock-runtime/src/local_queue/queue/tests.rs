@@ -139,9 +139,9 @@ fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
 #[test]
 fn a_caller_asks_by_itself_unless_another_process_competed_since_the_last_grant() {
     let handle = LocalQueues::new(1).join(&key("a"), Kind::Exclusive, None);
-    assert!(handle.queue.state().contend());
+    assert!(handle.queue.state().note_contention());
     assert!(handle.attempt_first(at(100)).is_none());
-    handle.queue.state().calm();
+    handle.queue.state().spend_contention_credit();
     for _ in 1..GRANTS_TO_FORGET {
         assert!(handle.queue.state().is_contended(), "a release heeds it for longer");
         assert!(handle.attempt_first(at(100)).is_some());
@@ -272,7 +272,7 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
     assert!(!handle.queue.state().is_taken_here(at(100)));
     assert!(handle.queue.state().promise().is_some());
     assert!(handle.queue.state().is_taken_here(at(100)) && handle.attempt_first(at(100)).is_none());
-    handle.queue.state().promised = 0;
+    handle.queue.state().is_promised = false;
     let freeing = handle.another().begin_release(true);
     assert!(handle.queue.state().is_taken_here(at(100)));
     drop(freeing);

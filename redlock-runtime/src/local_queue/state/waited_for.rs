@@ -1,17 +1,12 @@
 //! What the state of a queue says where callers wait: to their poller, and to who passes the lock
 //! on to them.
 
-use super::{GRANTS_TO_FORGET, QueueState};
+use super::QueueState;
 use crate::clock::Moment;
 use crate::local_queue::poller_state::{PollerState, RestReason};
 use crate::local_queue::waiter::Waiter;
 
 impl QueueState {
-    /// Another process competes for the lock. Returns whether this is new.
-    pub(crate) fn contend(&mut self) -> bool {
-        std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
-    }
-
     /// Does a resting poller have to wake up for a newcomer that waits until `end`?
     pub(crate) fn needs_poller(&self, end: Moment) -> bool {
         match self.poller {
@@ -51,7 +46,7 @@ impl QueueState {
     /// caller has looked at, even if it has gone since: the next one may have others.
     pub(crate) fn promise(&mut self) -> Option<Waiter> {
         let waiter = self.waiters.pop_front();
-        self.promised += u32::from(waiter.is_some());
+        self.is_promised |= waiter.is_some();
         waiter
     }
 }
