@@ -1,4 +1,4 @@
-//! What a caller orders: which lock, and on what terms.
+//! What a caller orders: which lock, and by which policy.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::options::{Policy, Wait};
 use crate::owner::Owner;
 use crate::telemetry::{CountedCall, LockLabels};
 
-/// Which lock to acquire, and on what terms.
+/// Which lock to acquire, and by which policy.
 #[derive(Debug)]
 pub(crate) struct Order {
     /// The template of the key, or `LockRequest::label`: the label of metrics.

@@ -101,7 +101,8 @@ impl Ownership {
     }
 
     /// Ends the hold at `now`. Returns what has to be freed on the server; other callers of this
-    /// process have the rest.
+    /// process have the rest. It lets go of each key when the iterator comes to it, so that nothing
+    /// is collected for one key: the caller has to come to the end.
     fn let_go(&mut self, now: Moment) -> impl Iterator<Item = ReleaseTask> {
         let ended_in_time = self.held.is_some() && self.scheduler.end(&self.hold, now);
         // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked

@@ -118,7 +118,8 @@ impl Hold {
         }
     }
 
-    /// From the call to the attempt that succeeded.
+    /// From the call to the attempt that succeeded, or until the lock was passed on to it in this
+    /// process.
     pub(crate) fn waited(&self) -> Duration {
         self.begun.since(self.terms.started)
     }

@@ -1,10 +1,11 @@
-//! What the poller of a queue does, and until when.
+//! The state of a poller, and why it rests.
 
 use crate::clock::Moment;
 
-/// What the poller of the queue does.
+/// What the poller of a queue does, and until when.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollerState {
+    /// No poller runs. The next caller that waits starts one.
     #[default]
     Absent,
     /// It checks everything before it rests.

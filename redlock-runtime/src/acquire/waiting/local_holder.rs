@@ -19,8 +19,8 @@ impl LocalHolder {
         Self(queue.state().holder.as_ref().filter(|hold| !hold.is_over()).cloned())
     }
 
-    /// The server, which alone decides, said who has the lock of this queue. `None`: no other
-    /// owner has: usually because the owner that made the attempt has just acquired it.
+    /// The server, which alone decides, said that this `owner` has the lock of the queue. `None`:
+    /// no owner has it, except that an attempt may just have acquired it.
     pub(crate) fn learn(self, engine: &Engine, queue: &LocalQueue, owner: Option<&str>) {
         let Some(hold) = self.0 else { return };
         // Each key of a hold has an owner of its own.

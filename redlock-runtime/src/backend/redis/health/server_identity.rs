@@ -199,7 +199,8 @@ impl ServerIdentity {
             state.heard = state.heard.max(sample.received);
             state.shows(Some(sample.micros));
             let Some(jump) = state.offset.observe(sample) else { return };
-            let millis = state.jumped(sample.received, jump / 1000);
+            let millis = jump / 1000;
+            state.jumped(sample.received, millis);
             (millis, state.tells_jump(sample.received))
         };
         self.tell_jump(millis, untold);
@@ -313,11 +314,11 @@ impl IdentityState {
         Some(Predecessor { run_id: former, followed_at })
     }
 
-    /// Without a restart guard nobody asks who the server is.
-    fn jumped(&mut self, since: Moment, millis: i64) -> i64 {
+    /// The clock of the server has jumped by `millis`: what it granted before `since` is in doubt.
+    /// Without a restart guard it is not known what it remembers.
+    fn jumped(&mut self, since: Moment, millis: i64) {
         let jump = Cause::ClockJumped(millis);
         self.memory_since = self.memory_since.take().map(|known| known.doubted(since, jump));
-        millis
     }
 
     /// Is a jump of the clock to be told now? `Some`: how many were not, since the last one.

@@ -68,8 +68,9 @@ impl Callers {
     }
 }
 
-/// The runtime of the connection has ended: what the script did is unknown.
 impl Drop for Callers {
+    /// The callers that are left have no answer: the runtime of the connection has ended, and what
+    /// the script did is unknown.
     fn drop(&mut self) {
         self.answer(false, std::iter::repeat_with(|| Some(Err(broken()))));
     }
