@@ -137,9 +137,15 @@ impl AtOnce<'_> {
         queues: &[QueueHandle],
         is_polled: bool,
     ) -> Option<Vec<Option<DirectAttemptGuard>>> {
+        let would_overtake = |queue: &QueueHandle| is_polled && queue.has_background_release();
+        // First, so that no contention credit is spent on a command that is not sent.
+        if queues.iter().any(would_overtake) {
+            return None;
+        }
         let now = self.engine.clock().now();
         let first = |queue: &QueueHandle| match queue.attempt_first(now) {
-            _ if is_polled && queue.has_background_release() => None,
+            // A holder of this process may have let go of the lock since.
+            _ if would_overtake(queue) => None,
             None if self.may_wait => None,
             attempt => Some(attempt),
         };
@@ -177,6 +183,7 @@ fn clean_up(engine: &Arc<Engine>, claims: &[Claim]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local_queue::GRANTS_TO_FORGET;
     use crate::tests::fake::SECOND;
     use crate::tests::server::Server;
 
@@ -194,5 +201,26 @@ mod tests {
         let told = attempt.over(&*engine.backend, SECOND, true).await;
         assert!(matches!(told, Ok(Err(LockError::ShuttingDown { .. }))));
         assert_eq!(server.take_verbs(), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_would_overtake_a_release_spends_no_contention_credit() {
+        let server = Server::new();
+        server.acquires_all();
+        let redlock = server.client();
+        let (engine, keys) =
+            (redlock.engine(), ["a", "b"].map(|key| LockKey::new("", key).unwrap()));
+        let [first, second] = [&keys[0], &keys[1]].map(|key| engine.local_queue(key, KIND));
+        first.state().note_contention();
+        for _ in 1..GRANTS_TO_FORGET {
+            first.state().spend_contention_credit();
+        }
+        let mut release = second.begin_release(false);
+        let _in_background = release.goes_on_in_background();
+        let terms = Terms::of_plain_call(SECOND, engine.clock().now());
+        let attempt = AtOnce { engine, keys: keys.iter().collect(), terms, may_wait: true };
+        assert!(matches!(attempt.over(&*engine.backend, SECOND, true).await, Err(None)));
+        assert_eq!(server.take_verbs(), [""; 0]);
+        assert!(first.state().is_contended());
     }
 }

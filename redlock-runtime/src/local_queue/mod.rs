@@ -18,6 +18,8 @@ pub(crate) use queue::{DirectAttemptGuard, LocalQueue, LocalQueues, QueueHandle}
 pub(crate) use release_counts::CountedRelease;
 pub(crate) use releases::ReleaseUnderWay;
 pub(crate) use shutdowns::{Shutdown, Shutdowns};
+#[cfg(test)]
+pub(crate) use state::GRANTS_TO_FORGET;
 pub(crate) use state::QueueState;
 pub(crate) use succession::Successor;
 pub(crate) use waiter::{Answer, Waiter};
