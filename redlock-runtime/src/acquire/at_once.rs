@@ -11,6 +11,7 @@ use crate::backend::{AcquireAll, AllAcquired, Busy, Claim, Fault, FencingTokens,
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
+use crate::fencing::FencingToken;
 use crate::handoff::hold_together;
 use crate::hold::{Begin, ConfirmedLease, Tenure, Terms};
 use crate::key::LockKey;
@@ -32,6 +33,15 @@ pub(super) struct AtOnce<'a> {
     pub(super) may_wait: bool,
 }
 
+/// What came of the attempt.
+pub(super) enum AtOnceOutcome {
+    /// The call has all keys, or fails.
+    Ended(Acquisition),
+    /// The keys have to be acquired one after another. `Some`: what came of the command; `None`: it
+    /// was not sent, or says nothing about the locks.
+    OneByOne(Option<Refusal>),
+}
+
 /// What came of the command: another owner has one of the keys, or there was no answer.
 pub(super) struct Refusal {
     /// In the order of keys.
@@ -47,8 +57,7 @@ impl Refusal {
 }
 
 impl AtOnce<'_> {
-    /// Acquires all of them over `route`. `Err`: they have to be acquired one after another; with
-    /// what came of the command, if it was sent. `is_polled`: the caller itself polls this future.
+    /// Acquires all of them over `route`. `is_polled`: the caller itself polls this future.
     ///
     /// Cancel safe: if the future is dropped, whatever the command acquired is freed in the
     /// background.
@@ -57,15 +66,19 @@ impl AtOnce<'_> {
         route: &dyn LockBackend,
         within: Duration,
         is_polled: bool,
-    ) -> Result<Acquisition, Option<Refusal>> {
-        let ability = route.abilities().acquire_all.ok_or(None)?;
+    ) -> AtOnceOutcome {
+        let Some(ability) = route.abilities().acquire_all else {
+            return AtOnceOutcome::OneByOne(None);
+        };
         let claims: Vec<Claim> = self.keys.iter().map(|key| self.claim(key)).collect();
         if !ability.reaches(&claims) {
-            return Err(None);
+            return AtOnceOutcome::OneByOne(None);
         }
         let queues: Vec<QueueHandle> =
             self.keys.iter().map(|key| self.engine.local_queue(key, KIND)).collect();
-        let _attempts = self.go_first(&queues, is_polled).ok_or(None)?;
+        let Some(_attempts) = self.go_first(&queues, is_polled) else {
+            return AtOnceOutcome::OneByOne(None);
+        };
         // Before the command: a release may be answered when the refusal arrives.
         let are_leaving = queues.iter().any(QueueHandle::is_leaving);
         // Counted until the caller has looked for a shutdown. A task that sends the command for its
@@ -74,23 +87,20 @@ impl AtOnce<'_> {
         // It looks for a shutdown after that: one that has not counted this call keeps it from
         // sending.
         if let Err(ended) = self.check_shutdown() {
-            return Ok(Err(ended));
+            return AtOnceOutcome::Ended(Err(ended));
         }
         let (sent, answer) = self.ask(ability, &claims, within).await;
         let mut observed = Observed::default();
         let key_index = match answer {
             Ok(AllAcquired::Granted { fencing_token, was_cut }) => {
-                let tokens = FencingTokens::one(fencing_token);
-                let confirmed = ConfirmedLease { sent, lease: self.terms.expire };
-                let tenure = |claim| {
-                    let tenure = Tenure::new(claim, confirmed, tokens);
-                    if was_cut { tenure.cut() } else { tenure }
-                };
+                let tenure = |claim| self.tenure(claim, sent, fencing_token, was_cut);
                 let keys = queues.into_iter().zip(claims.into_iter().map(tenure)).collect();
                 let begin = Begin { at: sent, is_taken: is_polled };
-                // A lease that is over already is released; another try follows.
-                let granted = hold_together(self.engine, keys, self.terms, begin);
-                return Ok(Ok(granted.map_err(|_| None)?.with_pending(pending)));
+                return match hold_together(self.engine, keys, self.terms, begin) {
+                    Ok(granted) => AtOnceOutcome::Ended(Ok(granted.with_pending(pending))),
+                    // A lease that is over already is released; another try follows.
+                    Err(_) => AtOnceOutcome::OneByOne(None),
+                };
             }
             Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut }) => {
                 if was_cut {
@@ -102,28 +112,45 @@ impl AtOnce<'_> {
                 }
                 key_index
             }
-            // Perhaps not the locks are out of reach, but this command.
-            Err(fault) if !fault.is_unknown => return Err(None),
             Err(fault) => {
-                clean_up(self.engine, &claims);
-                if fault.is_final {
-                    return Err(None);
+                if fault.is_unknown {
+                    clean_up(self.engine, &claims);
+                }
+                // Perhaps not the locks are out of reach, but this command.
+                if fault.is_final || !fault.is_unknown {
+                    return AtOnceOutcome::OneByOne(None);
                 }
                 observed.failed(fault, sent);
                 0
             }
         };
+        self.refused(Refusal { key_index, observed }, are_leaving)
+    }
+
+    /// The tenure of a key, as the command was granted that was `sent` then.
+    fn tenure(
+        &self,
+        claim: Claim,
+        sent: Moment,
+        fencing_token: FencingToken,
+        was_cut: bool,
+    ) -> Tenure {
+        let confirmed = ConfirmedLease { sent, lease: self.terms.expire };
+        let tenure = Tenure::new(claim, confirmed, FencingTokens::one(fencing_token));
+        if was_cut { tenure.cut() } else { tenure }
+    }
+
+    /// Ends the call if it does not wait any longer. `are_leaving`: a release that nobody awaits
+    /// may have been overtaken. Each key by itself heeds that.
+    fn refused(&self, refusal: Refusal, are_leaving: bool) -> AtOnceOutcome {
         let (started, now) = (self.terms.started, self.engine.clock().now());
-        let is_given_up = now >= observed.gives_up_at(started, self.engine.outage_wait);
-        // A release that nobody awaits may have been overtaken. Each key by itself heeds that.
-        let is_over = !self.may_wait && !are_leaving;
-        let refusal = Refusal { key_index, observed };
-        if is_given_up || is_over {
-            let key = self.keys[key_index];
-            warn_if_endless(self.engine, key, self.terms.template, &refusal.observed);
-            return Ok(Err(refusal.error(key, CallTime { started, now })));
+        let is_given_up = now >= refusal.observed.gives_up_at(started, self.engine.outage_wait);
+        if !is_given_up && (self.may_wait || are_leaving) {
+            return AtOnceOutcome::OneByOne(Some(refusal));
         }
-        Err(Some(refusal))
+        let key = self.keys[refusal.key_index];
+        warn_if_endless(self.engine, key, self.terms.template, &refusal.observed);
+        AtOnceOutcome::Ended(Err(refusal.error(key, CallTime { started, now })))
     }
 
     fn check_shutdown(&self) -> Result<(), LockError> {
@@ -199,7 +226,7 @@ mod tests {
         let _shutdown = engine.shut_down();
         let attempt = AtOnce { engine, keys: keys.iter().collect(), terms, may_wait: true };
         let told = attempt.over(&*engine.backend, SECOND, true).await;
-        assert!(matches!(told, Ok(Err(LockError::ShuttingDown { .. }))));
+        assert!(matches!(told, AtOnceOutcome::Ended(Err(LockError::ShuttingDown { .. }))));
         assert_eq!(server.take_verbs(), [""; 0]);
     }
 
@@ -219,7 +246,8 @@ mod tests {
         let _in_background = release.goes_on_in_background();
         let terms = Terms::of_plain_call(SECOND, engine.clock().now());
         let attempt = AtOnce { engine, keys: keys.iter().collect(), terms, may_wait: true };
-        assert!(matches!(attempt.over(&*engine.backend, SECOND, true).await, Err(None)));
+        let told = attempt.over(&*engine.backend, SECOND, true).await;
+        assert!(matches!(told, AtOnceOutcome::OneByOne(None)));
         assert_eq!(server.take_verbs(), [""; 0]);
         assert!(first.state().is_contended());
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::acquiring::{Acquiring, start};
 use super::agreement::{Failed, agree};
-use super::at_once::{AtOnce, Refusal};
+use super::at_once::{AtOnce, AtOnceOutcome, Refusal};
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
 use super::inside::inside;
@@ -124,17 +124,13 @@ impl SeveralKeys {
         let route = self.engine.route();
         let Some(route) = route else { return self.on_executor(false, None).await };
         match self.at_once(&*route, true).await {
-            Ok(granted) => granted,
-            Err(refusal) => self.on_executor(true, refusal).await,
+            AtOnceOutcome::Ended(granted) => granted,
+            AtOnceOutcome::OneByOne(refusal) => self.on_executor(true, refusal).await,
         }
     }
 
-    /// All of them with one command. `Err`: they have to be acquired one after another.
-    async fn at_once(
-        &self,
-        route: &dyn LockBackend,
-        is_polled: bool,
-    ) -> Result<Acquisition, Option<Refusal>> {
+    /// All of them with one command.
+    async fn at_once(&self, route: &dyn LockBackend, is_polled: bool) -> AtOnceOutcome {
         let attempt = AtOnce {
             engine: &self.engine,
             keys: self.orders.iter().map(|order| &order.key).collect(),
@@ -187,8 +183,8 @@ impl SeveralKeys {
     async fn in_task(&self, was_tried: bool, mut refusal: Option<Refusal>) -> Acquisition {
         if !was_tried {
             match self.at_once(&*self.engine.backend, false).await {
-                Ok(granted) => return granted,
-                Err(refused) => refusal = refused,
+                AtOnceOutcome::Ended(granted) => return granted,
+                AtOnceOutcome::OneByOne(refused) => refusal = refused,
             }
         }
         let mut work = pin!(self.one_after_another(refusal));
