@@ -1,4 +1,17 @@
 //! What `#[redis_lock]` expands to: the parts of the attribute that need no macro.
+//!
+//! The body of `async fn deduct(id: u64, n: u32) -> Result<(), Failed>` with the key `"stock-<id>"`
+//! becomes, in short:
+//!
+//! ```text
+//! let __key = Render::new().text("stock-").value("id", format_args!("{}", id)).finish();
+//! let __locked = {
+//!     use LockLocal as _;
+//!     convert::<Result<(), Failed>, _>(async move { /* the body */ })
+//!         .__redlock_lock(const { Spec::new("stock-<id>") }, __key, global())
+//! };
+//! return __locked.await;
+//! ```
 
 mod local_output;
 mod locked;
