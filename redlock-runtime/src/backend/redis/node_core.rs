@@ -1,20 +1,22 @@
 //! The state that a node and its local connections share.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
-use deadpool_redis::redis::RedisError;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{RedisError, RedisResult};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::clock::CLOCK;
-use super::commands::{by_kind, exclusive};
+use super::commands::{ScriptCall, by_kind, exclusive};
 use super::connection::{
     IdentifiedSource, KeptOpen, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections,
     SharedConnection, Source, diagnose, is_of_server,
 };
 use super::health::{OutageLog, Sample, ServerIdentity};
-use super::pending_undo::PendingUndos;
+use super::pending_undo::{PendingUndos, SentUndo};
 use super::pubsub::{HandoverWatchdog, Registry};
 use crate::backend::{Claim, Release};
 use crate::clock::Moment;
@@ -115,14 +117,11 @@ impl<S: Source> NodeCore<S> {
 
     /// Undoes an unanswered acquire, or an enqueue if it `may_be_queued`: it may still be carried
     /// out. Sends a release on the connection of the command, because only there the order of the
-    /// two is certain. The connection stays open until the server has read both, or the lease would
-    /// be over; and for as long as the owner holds the lock on other servers, since it is pending
-    /// until the answer has come. Where the connection ends before, nobody learns whether the
-    /// release arrives: it stays pending until the owner lets go of this server, which is asked
-    /// again under another owner value (`backend/quorum/grant_table.rs`). So no lock is granted
-    /// wrongly if the connection is closed as one of too many that do not answer. The acquire may
-    /// then take the lock for nobody; the clean-ups on other connections (`release/clean_up.rs`)
-    /// free it, unless it lands later than those are repeated.
+    /// two is certain, and keeps the connection open for it. The owner is pending until the answer
+    /// has come. Where the connection ends before, it stays so until the owner lets go of this
+    /// server, which is asked again under another owner value (`backend/quorum/grant_table.rs`).
+    /// The acquire may then take the lock for nobody: the clean-ups on other connections
+    /// (`release/clean_up.rs`) free it, unless it lands later than those are repeated.
     pub(crate) fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
@@ -142,42 +141,64 @@ impl<S: Source> NodeCore<S> {
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = by_kind::release(release, true);
-            let given_up = loan.clone();
-            let (mut was_cut, mut is_cut) = (false, false);
-            let mut sent = pin!(call.send(&mut loan, &mut was_cut));
-            let mut reply = timeout(LONGEST_SILENCE, sent.as_mut()).await;
-            if reply.is_err() {
-                // Callers that go away before their time is up do not notice that it is dead.
-                if S::LEADS_TO_ONE {
-                    given_up.give_up();
-                }
-                let let_go = given_up.keep_open(&kept_open);
-                // Not before the lease is over: an owner may be settled long before the server has
-                // read the release.
-                let is_over = async {
-                    sleep(claim.expire.saturating_sub(LONGEST_SILENCE)).await;
-                    undo.settled.cancelled().await;
-                };
-                reply = Ok(tokio::select! {
-                    answer = sent => answer,
-                    () = is_over => return,
-                    () = let_go.cancelled() => return,
-                });
-            }
-            if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {
+            let same = loan.clone();
+            let sent = pin!(send_undo(&call, &mut loan));
+            let answer = answer_to_undo::<S>(sent, &same, &kept_open, &undo, claim.expire).await;
+            let Some(mut answer) = answer else { return };
+            if matches!(&answer, Err(error) if kind(error) == NodeErrorKind::NoPermission) {
                 // The user may not use the queue of the lock: only the lock itself is released.
-                let (again, mut behind) = (by_kind::release(release, false), given_up.clone());
-                reply = timeout(claim.expire, again.send(&mut behind, &mut is_cut)).await;
+                let (again, mut behind) = (by_kind::release(release, false), same.clone());
+                let sent = timeout(claim.expire, send_undo(&again, &mut behind));
+                let Ok(answered) = sent.await else { return };
+                answer = answered;
             }
             // What the release found does not matter here: the engine releases once more, on a
             // fresh connection. A refusal is an answer, too: nothing is left on its way.
-            if let Ok(answer) = &reply
-                && answer.as_ref().err().is_none_or(|error| is_of_server(kind(error)))
-            {
-                given_up.heard();
+            if answer.as_ref().err().is_none_or(|error| is_of_server(kind(error))) {
+                same.heard();
                 undo.answered();
             }
         });
+    }
+}
+
+/// Whether it was sent a second time makes no difference here.
+async fn send_undo<C>(call: &ScriptCall, loan: &mut Loan<C>) -> RedisResult<()>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    let mut was_cut = false;
+    call.send(loan, &mut was_cut).await.map(drop)
+}
+
+/// The answer to a release that was `sent` on this connection. The connection stays open until the
+/// lease of the owner is over, and for as long as the owner may hold the lock on other servers.
+/// `None`: until then no answer has come, or the connection was one of too many that do not answer.
+async fn answer_to_undo<S: Source>(
+    mut sent: Pin<&mut (impl Future<Output = RedisResult<()>> + Send)>,
+    loan: &Loan<S::Connection>,
+    kept_open: &KeptOpen,
+    undo: &SentUndo,
+    expire: Duration,
+) -> Option<RedisResult<()>> {
+    if let Ok(answer) = timeout(LONGEST_SILENCE, sent.as_mut()).await {
+        return Some(answer);
+    }
+    // Callers that go away before their time is up do not notice that it is dead.
+    if S::LEADS_TO_ONE {
+        loan.give_up();
+    }
+    let must_close = loan.keep_open(kept_open);
+    // Not before the lease is over: an owner may be settled long before the server has read the
+    // release.
+    let is_over = async {
+        sleep(expire.saturating_sub(LONGEST_SILENCE)).await;
+        undo.settled.cancelled().await;
+    };
+    tokio::select! {
+        answer = sent => Some(answer),
+        () = is_over => None,
+        () = must_close.cancelled() => None,
     }
 }
 
