@@ -52,6 +52,26 @@ impl From<bool> for Decision {
 /// within this time of each other, unless they are far apart.
 const SPARED: Duration = Duration::from_millis(10);
 
+/// What stands for the answer of a node until it comes.
+enum StandIn {
+    /// Nothing: the answer is waited for.
+    Awaited,
+    /// The fault of a node that was down and gets the command, which it may carry out.
+    Asked(Fault),
+    /// The fault of a node that is down, and does not get the command.
+    Unasked(Fault),
+}
+
+/// The answers to a command that was sent.
+struct Collecting<T> {
+    answers: NodeAnswers<T>,
+    /// How many nodes are waited for.
+    awaited: usize,
+    /// The nodes that may be up again, which are waited for if the others are too few.
+    probed: Vec<usize>,
+    receiver: mpsc::UnboundedReceiver<(usize, Result<T, Fault>)>,
+}
+
 /// Sends a command to every node. Returns when the decision is made, or when every awaited node has
 /// answered.
 ///
@@ -63,31 +83,44 @@ pub(crate) async fn broadcast<T: Send + 'static, D: Into<Decision>>(
     ask: impl Fn(Arc<Member>) -> NodeQuestion<T>,
     decide: impl Fn(&NodeAnswers<T>) -> D,
 ) -> NodeAnswers<T> {
+    let sent = send(members, enough, reach, ask);
+    collect(sent, enough, reach, decide).await
+}
+
+fn send<T: Send + 'static>(
+    members: &[Arc<Member>],
+    enough: usize,
+    reach: Reach,
+    ask: impl Fn(Arc<Member>) -> NodeQuestion<T>,
+) -> Collecting<T> {
     let admissions: Vec<NodeAdmission> = members.iter().map(|member| member.admit()).collect();
     let healthy = admissions.iter().filter(|a| matches!(a, NodeAdmission::Ask)).count();
     // Without the nodes that are down no decision is possible: then they are waited for, too.
     let is_desperate = healthy < enough;
-    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let (sender, receiver) = mpsc::unbounded_channel();
     let mut answers: NodeAnswers<T> = Vec::new();
     let (mut awaited, mut probed) = (0, Vec::new());
     for (index, (member, admission)) in members.iter().zip(admissions).enumerate() {
         let stand_in = match admission {
-            NodeAdmission::Ask => None,
-            NodeAdmission::Probe(_) | NodeAdmission::Skip(_) if is_desperate => None,
-            // The node may carry the command out.
+            NodeAdmission::Ask => StandIn::Awaited,
+            NodeAdmission::Probe(_) | NodeAdmission::Skip(_) if is_desperate => StandIn::Awaited,
             NodeAdmission::Probe(fault) => {
                 probed.push(index);
-                Some((Fault { is_unknown: true, ..fault }, true))
+                StandIn::Asked(fault)
             }
             // A node that is down gets the command only if every node does, and is not waited for.
-            NodeAdmission::Skip(fault) => {
-                let is_asked = reach != Reach::Admitted;
-                Some((Fault { is_unknown: is_asked, ..fault }, is_asked))
-            }
+            NodeAdmission::Skip(fault) if reach == Reach::Admitted => StandIn::Unasked(fault),
+            NodeAdmission::Skip(fault) => StandIn::Asked(fault),
         };
-        let is_asked = stand_in.as_ref().is_none_or(|(_, is_asked)| *is_asked);
-        awaited += usize::from(stand_in.is_none());
-        answers.push(stand_in.map(|(fault, _)| Err(fault)));
+        let is_asked = !matches!(stand_in, StandIn::Unasked(_));
+        answers.push(match stand_in {
+            StandIn::Awaited => {
+                awaited += 1;
+                None
+            }
+            StandIn::Asked(fault) => Some(Err(Fault { is_unknown: true, ..fault })),
+            StandIn::Unasked(fault) => Some(Err(Fault { is_unknown: false, ..fault })),
+        });
         if is_asked {
             let (sender, question) = (sender.clone(), ask(Arc::clone(member)));
             let member = Arc::clone(member);
@@ -99,7 +132,17 @@ pub(crate) async fn broadcast<T: Send + 'static, D: Into<Decision>>(
             });
         }
     }
-    drop(sender);
+    Collecting { answers, awaited, probed, receiver }
+}
+
+/// Waits for answers until the outcome is decided.
+async fn collect<T, D: Into<Decision>>(
+    sent: Collecting<T>,
+    enough: usize,
+    reach: Reach,
+    decide: impl Fn(&NodeAnswers<T>) -> D,
+) -> NodeAnswers<T> {
+    let Collecting { mut answers, mut awaited, mut probed, mut receiver } = sent;
     let begun = Instant::now();
     let mut limit = None;
     loop {
