@@ -83,7 +83,7 @@ impl Quorum {
         Ok(steps)
     }
 
-    async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
+    async fn acquire_within(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
         let steps = self.prepare(claim, within).await?;
         let within = steps.left();
         let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
@@ -176,7 +176,7 @@ impl Quorum {
         Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: true })
     }
 
-    async fn free(
+    async fn release_within(
         &self,
         Release { claim, retain, .. }: Release<'_>,
         within: Duration,
@@ -204,7 +204,7 @@ impl Quorum {
         verdict(&answers).ok_or_else(|| tally::undecided(&answers))
     }
 
-    async fn check(&self, within: Duration) -> Result<(), Fault> {
+    async fn verify_within(&self, within: Duration) -> Result<(), Fault> {
         let ask = |member: Arc<Member>| -> NodeQuestion<()> {
             Box::pin(async move { member.backend.verify(within).await })
         };
@@ -259,15 +259,15 @@ fn no_time_left(behind: &[Arc<Member>]) -> Fault {
 
 impl LockBackend for Quorum {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
-        Box::pin(self.take(claim, within))
+        Box::pin(self.acquire_within(claim, within))
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
-        Box::pin(self.extend(claims, within))
+        Box::pin(self.renew_within(claims, within))
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        Box::pin(self.free(release, within))
+        Box::pin(self.release_within(release, within))
     }
 
     fn raise<'a>(
@@ -276,11 +276,11 @@ impl LockBackend for Quorum {
         fencing_token: FencingToken,
         within: Duration,
     ) -> Reply<'a, Found> {
-        Box::pin(self.lift(claim, fencing_token, within))
+        Box::pin(self.raise_within(claim, fencing_token, within))
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        Box::pin(self.check(within))
+        Box::pin(self.verify_within(within))
     }
 
     /// No single server can hand over a lock that needs several: waiters poll, and get release

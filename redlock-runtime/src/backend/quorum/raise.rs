@@ -11,7 +11,7 @@ use crate::fencing::FencingToken;
 
 impl Quorum {
     /// A later owner is granted the lock by a quorum as well, and so by a node that was raised.
-    pub(super) async fn lift(
+    pub(super) async fn raise_within(
         &self,
         claim: &Claim,
         fencing_token: FencingToken,

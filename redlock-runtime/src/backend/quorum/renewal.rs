@@ -14,7 +14,7 @@ use crate::owner::Owner;
 
 impl Quorum {
     /// A fault: no lease was decided, and that is why.
-    pub(super) async fn extend(
+    pub(super) async fn renew_within(
         &self,
         claims: &[Claim],
         within: Duration,
