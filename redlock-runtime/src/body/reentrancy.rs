@@ -71,6 +71,11 @@ impl fmt::Debug for HoldLink {
 }
 
 impl HoldLink {
+    /// The link of the call that took the lock of `hold`.
+    pub(crate) fn new(hold: Arc<Hold>) -> Arc<Self> {
+        Arc::new(Self { hold, call: Relation::First })
+    }
+
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }

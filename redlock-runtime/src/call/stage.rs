@@ -109,13 +109,13 @@ impl Stage {
         let Self::Holding { awaits_release, watch, ownership, .. } = self else {
             after_completion(WHAT)
         };
-        let released = ownership.take().and_then(|ownership| match awaits_release {
+        let release = ownership.take().and_then(|ownership| match awaits_release {
             true => ownership.release_after_body(),
             false => ownership.release_unawaited(may_wait),
         });
-        let has_to_wait = released.is_some();
+        let has_to_wait = release.is_some();
         let releasing = |future| Self::Releasing { hold: Arc::clone(watch.hold()), future };
-        *self = released.map_or(Self::Done, releasing);
+        *self = release.map_or(Self::Done, releasing);
         has_to_wait
     }
 
@@ -164,7 +164,7 @@ impl Stage {
 
     fn begin_holding(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
-        let (link, waited) = (HoldLink::nested(Arc::clone(hold), None), hold.waited());
+        let (link, waited) = (HoldLink::new(Arc::clone(hold)), hold.waited());
         self.hold_for_body(spec, link, waited, Some(ownership), None);
     }
 
