@@ -31,7 +31,7 @@ impl Script {
         Self
     }
 
-    pub(crate) const fn before(self, _: &'static Self) -> Self {
+    pub(crate) const fn loaded_with(self, _: &'static Self) -> Self {
         self
     }
 
@@ -66,7 +66,7 @@ impl ScriptCall {
         Self { may_repeat: true }
     }
 
-    pub(crate) fn plain(_: Part) -> Self {
+    pub(crate) fn batchable(_: Part) -> Self {
         Self { may_repeat: true }
     }
 }

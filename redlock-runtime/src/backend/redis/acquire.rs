@@ -14,7 +14,7 @@ impl<S: Source> Route<S> {
         claim: &Claim,
         within: Duration,
     ) -> Result<Acquired, Fault> {
-        self.check_undone(claim, false)?;
+        self.check_no_undo_pending(claim, false)?;
         let deadline = Deadline::after(within);
         let own = self.replica_connection(&deadline).await?;
         let connection = own.as_deref().unwrap_or(&self.connection);
@@ -37,14 +37,14 @@ impl<S: Source> Route<S> {
             return Err(Failure::unknown(error).final_if(is_final).into());
         }
         // The address may have led to another process when this was checked first.
-        self.check_undone(claim, true)?;
+        self.check_no_undo_pending(claim, true)?;
         Ok(acquired)
     }
 
     /// Fails while the clean-up of an earlier command of the same owner is on its way to the
     /// process that answers: it would take away what is granted now. `has_run`: the acquire was
     /// answered.
-    fn check_undone(&self, claim: &Claim, has_run: bool) -> Result<(), Failure> {
+    fn check_no_undo_pending(&self, claim: &Claim, has_run: bool) -> Result<(), Failure> {
         let run_id = || self.core.identity.run_id();
         if !self.core.pending_undos.is_pending(&claim.owner, run_id) {
             return Ok(());

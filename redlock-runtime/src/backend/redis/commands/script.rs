@@ -38,7 +38,9 @@ impl Script {
         Self { text, digest: OnceBox::new(), follower: None }
     }
 
-    pub(crate) const fn before(mut self, follower: &'static Self) -> Self {
+    /// A server that does not know this script most likely does not know its follower either: both
+    /// are loaded then.
+    pub(crate) const fn loaded_with(mut self, follower: &'static Self) -> Self {
         self.follower = Some(follower);
         self
     }

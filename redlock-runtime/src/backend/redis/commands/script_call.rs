@@ -34,7 +34,7 @@ impl ScriptCall {
     }
 
     /// A call that can be part of a batch.
-    pub(crate) fn plain(part: Part) -> Self {
+    pub(crate) fn batchable(part: Part) -> Self {
         Self::of(Content::Part(part))
     }
 

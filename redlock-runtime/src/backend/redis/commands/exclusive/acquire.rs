@@ -14,10 +14,10 @@ use crate::fencing::FencingToken;
 const FURTHER: u64 = 3;
 
 pub(crate) static SCRIPT: Script =
-    Script::new(include_str!("acquire.lua")).before(&release::SCRIPT);
+    Script::new(include_str!("acquire.lua")).loaded_with(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {
-    ScriptCall::plain(Part::new(Verb::Acquire, claim, by_itself))
+    ScriptCall::batchable(Part::new(Verb::Acquire, claim, by_itself))
 }
 
 fn by_itself(claim: &Claim) -> Invocation {

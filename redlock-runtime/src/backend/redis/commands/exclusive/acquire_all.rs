@@ -8,7 +8,7 @@ use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::backend::{Acquired, AllAcquired, Claim};
 
 pub(crate) static SCRIPT: Script =
-    Script::new(include_str!("acquire_all.lua")).before(&release::SCRIPT);
+    Script::new(include_str!("acquire_all.lua")).loaded_with(&release::SCRIPT);
 
 /// All claims have the same lease.
 pub(crate) fn call(claims: &[Claim]) -> ScriptCall {

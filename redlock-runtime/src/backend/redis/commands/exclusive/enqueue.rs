@@ -8,7 +8,7 @@ use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Enqueued, Look};
 
-pub(crate) static SCRIPT: Script = with_hand_over!("enqueue.lua").before(&release::SCRIPT);
+pub(crate) static SCRIPT: Script = with_hand_over!("enqueue.lua").loaded_with(&release::SCRIPT);
 
 /// Enqueues an owner that is signalled on `channel`. An owner may enqueue only once, so this is not
 /// repeated.

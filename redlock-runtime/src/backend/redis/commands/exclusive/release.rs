@@ -17,7 +17,7 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
     match release.retain {
         Some(left) => retain::call(release.claim, left, has_queue),
         None => match part(release).filter(|_| has_queue) {
-            Some(part) => ScriptCall::plain(part),
+            Some(part) => ScriptCall::batchable(part),
             None => with_arguments(&SCRIPT, release, has_queue),
         },
     }

@@ -9,7 +9,8 @@ use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Acquired, Claim};
 
 pub(crate) static SCRIPT: Script =
-    with_hand_over!(first "quick_acquire.lua", "join.lua", "acquire.lua").before(&release::SCRIPT);
+    with_hand_over!(first "quick_acquire.lua", "join.lua", "acquire.lua")
+        .loaded_with(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {
     let keys = words::keys(claim);

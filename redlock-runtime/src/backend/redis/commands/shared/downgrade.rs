@@ -9,7 +9,7 @@ use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Downgraded, Found};
 
 pub(crate) static SCRIPT: Script =
-    with_hand_over!("join.lua", "downgrade.lua").before(&release::SCRIPT);
+    with_hand_over!("join.lua", "downgrade.lua").loaded_with(&release::SCRIPT);
 
 /// `held` becomes the reader `next`.
 pub(crate) fn call(held: &Claim, next: &Claim) -> ScriptCall {

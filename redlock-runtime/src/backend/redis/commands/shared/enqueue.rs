@@ -7,7 +7,7 @@ use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Look};
 
 pub(crate) static SCRIPT: Script =
-    with_hand_over!("join.lua", "enqueue.lua").before(&release::SCRIPT);
+    with_hand_over!("join.lua", "enqueue.lua").loaded_with(&release::SCRIPT);
 
 /// Enqueues an owner that is signalled on `channel`. An owner may enqueue only once, so this is not
 /// repeated. The reply is that of the exclusive kind.
