@@ -9,7 +9,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout};
 
 use super::mailbox;
-use super::registry::{Phase, signals};
+use super::message::signals;
+use super::registry::Phase;
 use super::subscription::{News, PubsubStream, broken};
 use crate::backend::redis::connection::is_withheld;
 use crate::backend::redis::connection::source::{CONNECT, Source};

@@ -1,18 +1,16 @@
 //! The registry of a node's channel: passes each received signal to the waiter that it is for.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, str};
 
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::last_ones::LastOnes;
+use super::message::{Signal, SignalledLock};
 use super::subscription::{Listener, News};
-use crate::backend::{
-    Claim, FencingTokens, HintRegistration, OnRelease, QueueSignal, Subscription,
-};
-use crate::fencing::FencingToken;
+use crate::backend::{Claim, HintRegistration, OnRelease, QueueSignal, Subscription};
 use crate::key::LockKey;
 use crate::mutex::Mutex;
 use crate::owner::Owner;
@@ -33,11 +31,6 @@ const MOST_GAVE_UP: usize = 1024;
 /// How many owners are remembered that were served and have let go, of some hundred bytes each. A
 /// queue that came back older than it was has entries of the last minute only.
 const MOST_SERVED: usize = 4096;
-/// Begins the message to a waiter that has to look again.
-pub(crate) const LOOK: &[u8] = b"look ";
-/// Begins the question to a waiter whether it is there.
-pub(crate) const PING: &[u8] = b"ping ";
-
 /// The channel of a node's waiters, and which waiter listens for what.
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -84,12 +77,12 @@ impl Default for Former {
 }
 
 impl Former {
-    fn get(&self, lock: &Lock<'_>) -> Option<&Claim> {
+    fn get(&self, lock: &SignalledLock<'_>) -> Option<&Claim> {
         let claim = self.gave_up.get(lock.owner).or_else(|| self.served.get(lock.owner));
         claim.filter(|claim| lock.is_of(claim))
     }
 
-    fn take(&mut self, lock: &Lock<'_>) -> Option<Claim> {
+    fn take(&mut self, lock: &SignalledLock<'_>) -> Option<Claim> {
         self.get(lock)?;
         self.gave_up.take(lock.owner).or_else(|| self.served.take(lock.owner))
     }
@@ -231,25 +224,25 @@ impl Registry {
     /// it, or its entry in the queue. A signal about another lock than the one that its owner waits
     /// for is ignored: a lock that it may have handed over ends with the claim window.
     pub(crate) fn dispatch(&self, signal: &[u8]) -> Option<Claim> {
-        if let Some(lock) = parse_free(signal) {
-            let awaiting = self.listeners.lock().awaiting.get(lock.owner).cloned();
-            // Outside of the mutex, as below.
-            if let Some((key, on_release)) = awaiting
-                && lock.is(&key)
-            {
-                on_release();
+        match Signal::parse(signal)? {
+            Signal::HandedOver { lock, fencing_tokens, lease } => {
+                self.pass_on(&lock, QueueSignal::HandedOver { fencing_tokens, lease })
             }
-            return None;
+            Signal::Look(lock) => self.pass_on(&lock, QueueSignal::Disturbed),
+            Signal::Free(lock) => {
+                self.tell_release(&lock);
+                None
+            }
+            Signal::Ping(lock) => self.listeners.lock().former.get(&lock).cloned(),
         }
-        if let Some(lock) = parse_ping(signal) {
-            return self.listeners.lock().former.get(&lock).cloned();
-        }
-        let (lock, signal) = parse(signal).or_else(|| parse_look(signal))?;
+    }
+
+    fn pass_on(&self, lock: &SignalledLock<'_>, signal: QueueSignal) -> Option<Claim> {
         let sender = {
             let mut listeners = self.listeners.lock();
-            if listeners.former.get(&lock).is_some() {
+            if listeners.former.get(lock).is_some() {
                 let is_handed_over = matches!(signal, QueueSignal::HandedOver { .. });
-                return is_handed_over.then(|| listeners.former.take(&lock)).flatten();
+                return is_handed_over.then(|| listeners.former.take(lock)).flatten();
             }
             let subscription =
                 listeners.subscriptions.get(lock.owner).filter(|(key, _)| lock.is(key));
@@ -259,6 +252,16 @@ impl Registry {
         // entry and knows the outcome already.
         let _ = sender?.send(signal);
         None
+    }
+
+    fn tell_release(&self, lock: &SignalledLock<'_>) {
+        let awaiting = self.listeners.lock().awaiting.get(lock.owner).cloned();
+        // Outside of the mutex, as above.
+        if let Some((key, on_release)) = awaiting
+            && lock.is(&key)
+        {
+            on_release();
+        }
     }
 }
 
@@ -286,91 +289,6 @@ impl Drop for Registration {
         // Outside of the mutex: what the listeners refer to may end with them.
         drop(gone);
     }
-}
-
-/// The signals of a message: what a script has for several owners of this client is one message,
-/// `all ` and each signal after its length: `<length> <signal>`.
-pub(crate) fn signals(message: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = message.strip_prefix(b"all ");
-    let mut only = rest.is_none().then_some(message);
-    std::iter::from_fn(move || {
-        only.take().or_else(|| {
-            let (signal, others) = split_at_length(rest.take()?)?;
-            rest = Some(others);
-            Some(signal)
-        })
-    })
-}
-
-/// `<length> <first><rest>`
-fn split_at_length(words: &[u8]) -> Option<(&[u8], &[u8])> {
-    let space = words.iter().position(|byte| *byte == b' ')?;
-    let (length, both) = (str::from_utf8(&words[..space]).ok()?, &words[space + 1..]);
-    both.split_at_checked(length.parse().ok()?)
-}
-
-/// The lock that a signal is about, and its owner.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Lock<'a> {
-    owner: &'a str,
-    key: &'a [u8],
-}
-
-impl<'a> Lock<'a> {
-    /// `<length of the owner> <owner><lock key>`
-    fn parse(words: &'a [u8]) -> Option<Self> {
-        let (owner, key) = split_at_length(words)?;
-        Some(Self { owner: str::from_utf8(owner).ok()?, key })
-    }
-
-    fn is_of(&self, claim: &Claim) -> bool {
-        self.owner == claim.owner.as_str() && self.is(&claim.key)
-    }
-
-    fn is(&self, key: &LockKey) -> bool {
-        self.key == key.redis_key().as_bytes()
-    }
-}
-
-/// `<first> <last> <lease in ms> <length of the owner> <owner><lock key>`
-fn parse(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
-    let mut words = message.splitn(4, |byte| *byte == b' ');
-    let mut number = || -> Option<u64> { str::from_utf8(words.next()?).ok()?.parse().ok() };
-    let (first, last, lease) = (number()?, number()?, number()?);
-    let lock = Lock::parse(words.next()?)?;
-    let fencing_tokens =
-        FencingTokens { first: FencingToken::new(first)?, last: FencingToken::new(last)? };
-    let lease = Duration::from_millis(lease);
-    Some((lock, QueueSignal::HandedOver { fencing_tokens, lease }))
-}
-
-/// The signals of a message for those who stand in a queue, and their owners; `Some(None)`: it asks
-/// whether the owner still waits. `None`: one of them is another signal.
-#[cfg(test)]
-pub(crate) fn queue_signals(message: &[u8]) -> Option<Vec<(String, Option<QueueSignal>)>> {
-    let owned = |(lock, signal): (Lock<'_>, _)| (lock.owner.to_owned(), signal);
-    let queued = |signal| parse(signal).or_else(|| parse_look(signal));
-    let parse = |signal| {
-        let ping = || Some((parse_ping(signal)?, None));
-        queued(signal).map(|(lock, signal)| (lock, Some(signal))).or_else(ping)
-    };
-    signals(message).map(|signal| parse(signal).map(owned)).collect()
-}
-
-/// `free <length of the owner> <owner><lock key>`
-fn parse_free(message: &[u8]) -> Option<Lock<'_>> {
-    Lock::parse(message.strip_prefix(b"free ")?)
-}
-
-/// `ping <length of the owner> <owner><lock key>`: does the owner still wait?
-fn parse_ping(message: &[u8]) -> Option<Lock<'_>> {
-    Lock::parse(message.strip_prefix(PING)?)
-}
-
-/// `look <length of the owner> <owner><lock key>`: the holders of a shared kind end earlier than
-/// the waiter was told, or those ahead of it have left the queue.
-fn parse_look(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
-    Some((Lock::parse(message.strip_prefix(LOOK)?)?, QueueSignal::Disturbed))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The signals of a cluster that came already: its bus brings some of them more than once.
 
 use crate::backend::redis::pubsub::LastOnes;
-use crate::backend::redis::pubsub::registry::{LOOK, PING};
+use crate::backend::redis::pubsub::message::{LOOK, PING};
 
 /// How many messages are remembered, as each of them comes from every master.
 const MOST_HEARD: usize = 512;

@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::backend::FencingTokens;
 use crate::backend::redis::pubsub::subscription;
+use crate::fencing::FencingToken;
 use crate::kind::Kind;
 
 fn claim(client: &str) -> Claim {
@@ -177,36 +179,13 @@ async fn who_is_not_heard_in_time_is_not_told() {
 }
 
 #[test]
-fn one_message_may_have_several_signals() {
-    let parts =
-        |message: &'static str| -> Vec<&'static [u8]> { signals(message.as_bytes()).collect() };
-    let [one, two] = [&b"41 48 500 1 xy"[..], b"allegro"];
-    assert_eq!(parts("41 48 500 1 xy"), [one]);
-    assert_eq!(parts("all 14 41 48 500 1 xy7 allegro"), [one, two]);
-    assert_eq!(parts("all 0 14 41 48 500 1 xy"), [b"", one]);
-    // What cannot be read ends it.
-    for odd in
-        ["all 14 41 48 500 1 xy8 allegro", "all 14 41 48 500 1 xyx", "all 14 41 48 500 1 xy-1 x"]
-    {
-        assert_eq!(parts(odd), [one], "{odd}");
-    }
-    assert!(parts("all ").is_empty());
-    assert_eq!(parts("all"), [b"all"]);
-}
-
-#[test]
 fn anything_else_is_not_a_message() {
     let registry = Arc::new(Registry::new(subscription::channel()));
-    for odd in ["free ", "free x", "free 9 short", "free -1 x"] {
-        assert!(parse_free(odd.as_bytes()).is_none(), "{odd}");
-    }
     for odd in
         ["", "free 1 x", "41 48 500", "41 48 500 9 short", "a 48 500 1 xy", "41 48 500 -1 xy"]
     {
-        assert!(parse(odd.as_bytes()).is_none(), "{odd}");
         assert!(registry.dispatch(odd.as_bytes()).is_none());
     }
-    assert!(parse(b"41 48 500 1 \xff lock:k").is_none());
 }
 
 #[test]
