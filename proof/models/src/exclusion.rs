@@ -63,7 +63,7 @@ pub(crate) enum Restarts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Tick,
-    /// A fresh owner asks all nodes (`Quorum::take`).
+    /// A fresh owner asks all nodes (`Quorum::acquire_within`).
     Ask {
         owner: usize,
     },
