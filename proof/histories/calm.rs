@@ -256,8 +256,17 @@ impl Calm {
             reasons.push("Lost");
         }
         // A machine that is busy answers later than that.
-        if self.scene == Scene::Losses || self.expires.iter().any(|&ms| ms < 1_000) {
+        let has_short_leases = self.expires.iter().any(|&ms| ms < 1_000);
+        if self.scene == Scene::Losses || has_short_leases {
             reasons.push("ExpireTooShort");
+        }
+        if self.topology.is_quorum() {
+            // Callers that ask at the same moment may leave the lock to each other.
+            reasons.push("Split");
+        }
+        // Several servers have 50 ms for an acquire then, in which a busy machine may not answer.
+        if self.topology.is_quorum() && has_short_leases {
+            reasons.push("Unavailable");
         }
         reasons
     }

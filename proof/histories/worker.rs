@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use fault_kit::process::{Args, block_on, emit};
 use fault_kit::{ms, secs, time_passes};
-use redlock::{LockError, LockGuard, LockRequest, Redlock, redis_lock};
+use redlock::{LockError, LockGuard, LockRequest, NodeErrorKind, Redlock, redis_lock};
 
 use crate::lock_kind::LockKind;
 use crate::log::{Event, Log, millis, now};
@@ -385,6 +385,11 @@ async fn all_by_attribute(call: &Call) -> Result<u64, LockError> {
 pub(crate) fn word(error: &LockError) -> String {
     let word = match error {
         LockError::Timeout { .. } => "Timeout",
+        LockError::Unavailable { nodes, .. }
+            if nodes.iter().all(|node| node.kind() == NodeErrorKind::Refused) =>
+        {
+            "Split"
+        }
         LockError::Unavailable { .. } => "Unavailable",
         LockError::Lost { .. } => "Lost",
         LockError::ExpireTooShort { .. } => "ExpireTooShort",
