@@ -4,7 +4,7 @@ use redlock::Redlock;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use crate::support::{Cluster, Sentinels, Server, eventually, secs, within};
+use crate::support::{Cluster, Raw, Sentinels, Server, eventually, secs, within};
 
 /// Every client of this server has to connect anew.
 async fn cut(server: &Server) {
@@ -68,4 +68,29 @@ async fn a_client_that_is_given_up_while_it_is_built_closes_its_connection() {
     building.abort();
     // Sooner than a connection is given up that nobody has given up before.
     let _ = within(secs(8), socket.read_to_end(&mut Vec::new())).await;
+}
+
+/// Nothing was asked when the client was built, so that the first renewal needs a second one.
+#[tokio::test]
+async fn a_lease_outlives_a_server_that_takes_no_other_connection() {
+    let full = async |raw: &Raw| {
+        let clients = raw.info("connected_clients").await;
+        raw.cmd(&["CONFIG", "SET", "maxclients", &clients]).await;
+    };
+    let other_password = async |raw: &Raw| {
+        raw.cmd(&["CONFIG", "SET", "requirepass", "another"]).await;
+    };
+    for is_full in [true, false] {
+        let server = Server::builder().requirepass("one").start().await;
+        let (raw, builder) = (server.raw(), Redlock::builder().url(server.url_with_password()));
+        let redlock = builder.lazy().build().await.unwrap();
+        let guard = redlock.lock("k").expire(secs(4)).acquire().await.unwrap();
+        if is_full {
+            full(&raw).await
+        } else {
+            other_password(&raw).await
+        }
+        eventually(secs(20), || async { guard.renewals() >= 2 || guard.check().is_err() }).await;
+        guard.check().expect("it is renewed over the connection that there is");
+    }
 }

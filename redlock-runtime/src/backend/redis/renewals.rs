@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use super::commands::{Deadline, Failure, ScriptCall, exclusive, no_undo, send_script, shared};
-use super::connection::{MinReplicas, Source};
+use super::commands::{
+    Deadline, Failure, ScriptCall, exclusive, no_undo, open_connection, send_script, shared,
+};
+use super::connection::{MinReplicas, SharedConnection, Source};
 use super::route::{Route, is_about_its_keys};
 use crate::backend::{Claim, Fault, Found};
 use crate::kind::Kind;
@@ -28,9 +30,10 @@ impl<S: Source> Route<S> {
         let call = ScriptCall { replicas, ..call };
         let decode = |value: &Value| exclusive::renew::decode(value, leases);
         let deadline = Deadline::after(within);
-        let made_at = core.renewals.made_at();
+        let connection = self.connection_for_renewals(&deadline).await;
+        let made_at = connection.made_at();
         let mut answer =
-            send_script(&core.health, &core.renewals, &call, &deadline, decode, no_undo).await?;
+            send_script(&core.health, connection, &call, &deadline, decode, no_undo).await?;
         let mut is_loss_believed = true;
         let is_lost = answer.reply.found.iter().any(|found| found.loss().is_some());
         // After a failover, commands may go to another server than renewals. That a lock is lost is
@@ -60,6 +63,24 @@ impl<S: Source> Route<S> {
             None => (shortage.is_none() || found != Found::Ours).then_some(found),
         };
         Ok(answer.reply.found.into_iter().map(relied_on).collect())
+    }
+
+    /// The connection for renewals. Where it cannot be made in half of the time, as on a server
+    /// without room for another one, that of the commands, if there is one: no lease may be lost
+    /// for want of a second connection.
+    async fn connection_for_renewals(&self, deadline: &Deadline) -> &SharedConnection<S> {
+        let core = &self.core;
+        if !self.connection.is_connected() {
+            return &core.renewals;
+        }
+        let half = Deadline::after(deadline.left() / 2);
+        match open_connection(&core.health, &core.renewals, &half).await {
+            Ok(_) => &core.renewals,
+            Err(Failure { error, .. }) => {
+                tell!(debug, %error, "renewals share the connection of the commands");
+                &self.connection
+            }
+        }
     }
 
     /// Renews all of them with one call, or two.

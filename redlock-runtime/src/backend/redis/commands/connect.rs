@@ -12,7 +12,7 @@ use crate::clock::Moment;
 
 /// Lends the connection, which is made first where there is none. One that ended while it was not
 /// used is replaced. Returns also when the connection was looked at.
-pub(super) async fn open_connection<S: Source>(
+pub(crate) async fn open_connection<S: Source>(
     health: &OutageLog,
     connection: &SharedConnection<S>,
     deadline: &Deadline,

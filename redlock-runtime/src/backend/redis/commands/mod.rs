@@ -12,7 +12,7 @@ mod script_call;
 mod send_script;
 pub(crate) mod shared;
 
-pub(crate) use connect::connect;
+pub(crate) use connect::{connect, open_connection};
 pub(crate) use deadline::Deadline;
 pub(crate) use failure::{Failure, no_connection, no_reply};
 pub(crate) use part::{Part, PartAnswer, Verb};

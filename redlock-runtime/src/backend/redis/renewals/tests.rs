@@ -112,3 +112,26 @@ async fn leases_of_several_slots_take_two_round_trips_and_then_one() {
     denial.denied(CLOCK.now().plus(Duration::from_secs(3600)));
     assert_eq!(renew(ROUND_TRIP * 3 / 2).await, 100);
 }
+
+/// It answers its first client, and is silent to all that come later.
+#[derive(Clone, Default)]
+struct SilentToOthers(Arc<AtomicUsize>);
+
+impl Source for SilentToOthers {
+    type Connection = InTurn;
+
+    async fn connect(&self) -> RedisResult<InTurn> {
+        if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+            std::future::pending::<()>().await;
+        }
+        Ok(InTurn::new([RENEWED]))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_over_the_only_connection_that_there_is() {
+    let route = route(SilentToOthers::default());
+    assert!(route.connection.borrow().await.is_ok());
+    let found = route.renew(&claims(&[Kind::Exclusive]), Duration::from_secs(1)).await.unwrap();
+    assert_eq!(found, vec![Some(Found::Ours)]);
+}
