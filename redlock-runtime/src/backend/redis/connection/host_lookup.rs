@@ -57,6 +57,18 @@ impl HostLookup {
     }
 }
 
+#[cfg(all(test, target_os = "linux"))]
+impl HostLookup {
+    /// As if these were the addresses of `host`, for as long as an answer may stand.
+    pub(super) async fn found_before(&self, host: &str, addresses: Vec<SocketAddr>) {
+        let port = addresses[0].port();
+        let lookup = Arc::clone(self.0.lock().entry((host.to_owned(), port)).or_default());
+        let stands_until = Instant::now() + LONGEST;
+        let answer = async move { Ok(Answer { addresses, stands_until }) };
+        let _ = lookup.join(&tokio::runtime::Handle::current(), || answer).await;
+    }
+}
+
 /// The addresses of a name: those that still stand, or those that `resolve` finds.
 async fn found<F>(lookup: &NameLookup, resolve: impl FnOnce() -> F) -> RedisResult<Vec<SocketAddr>>
 where
