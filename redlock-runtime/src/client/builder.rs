@@ -9,7 +9,7 @@ use super::topology::{Assembled, Topology};
 use crate::engine::{Engine, Parts};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::{MAX_EXPIRE, Policy, StatedOptions, Wait};
-use crate::{owner, telemetry};
+use crate::{foreign_text, owner, telemetry};
 
 const DEFAULT_PREFIX: &str = "lock:";
 const DEFAULT_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -320,6 +320,7 @@ impl RedlockBuilder {
     fn checked_client_name(&self) -> Result<String, LockError> {
         let Some(name) = &self.client_name else { return Ok(owner::default_client_name()) };
         if name.ends_with(owner::RETAINED) {
+            let name = foreign_text::cut(name);
             return Err(LockError::config(format!(
                 "`client_name` {name:?} cannot be used: `{}` at its end marks locks that nobody \
                  holds",
@@ -329,6 +330,7 @@ impl RedlockBuilder {
         if !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control) {
             return Ok(name.clone());
         }
+        let name = foreign_text::cut(name);
         Err(LockError::config(format!(
             "`client_name` {name:?} cannot be used: it needs 1 to {LONGEST_NAME} bytes without \
              control characters"
@@ -342,6 +344,7 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), LockError> {
     if is_fit && !prefix.contains(['{', '}']) {
         return Ok(());
     }
+    let prefix = foreign_text::cut(prefix);
     Err(LockError::config(format!(
         "`prefix` {prefix:?} cannot be used: it may have up to {LONGEST_NAME} bytes, without \
          control characters and braces (put a hash tag into the key)"

@@ -100,6 +100,11 @@ impl NodeError {
         self.message.starts_with("FENCE ")
     }
 
+    /// The server, or a proxy before it, does not have a command.
+    fn lacks_a_command(&self) -> bool {
+        ["unknown command", "Unknown Redis command"].iter().any(|it| self.message.contains(it))
+    }
+
     /// Does the server, or one of a cluster, answer no client at the moment? If a person has to
     /// change something, it is no outage: each call gets its own error.
     pub(crate) fn is_outage(&self) -> bool {
@@ -142,6 +147,10 @@ impl NodeError {
                 "it holds no number, or the last one that a fencing token can be: who wrote that? \
                  Delete this key once nobody holds a lock with such a token. Or does the clock of \
                  the server show a year after 2255?"
+            }
+            NodeErrorKind::Refused if self.lacks_a_command() => {
+                "docs/security.md lists the commands that locks need: was this one taken from the \
+                 server by `rename-command`, or does a proxy before it not know it?"
             }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"

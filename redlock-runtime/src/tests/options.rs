@@ -37,6 +37,8 @@ async fn a_prefix_is_a_short_plain_text() {
     for prefix in ["a\n", "{a", "a}", &format!("{longest}x")] {
         refuse(one().prefix(prefix), "`prefix`").await;
     }
+    let huge = one().prefix("x".repeat(65_536)).build().await.unwrap_err().to_string();
+    assert!(huge.len() < 600, "{} bytes are told", huge.len());
 }
 
 #[tokio::test]

@@ -113,6 +113,19 @@ fn it_is_said_when_to_call_again() {
     assert_eq!(lost(LostReason::Unreachable).retry_after(), None);
 }
 
+/// Redis of its own, of a script, and an older one.
+#[test]
+fn a_command_that_was_taken_away_is_told_as_such() {
+    for said in [
+        "ERR unknown command 'EVALSHA'",
+        "ERR unknown command `EVAL`",
+        "ERR Unknown Redis command called from script script: 5b86, on @user_script:10.",
+    ] {
+        let refused = NodeError::new("n", NodeErrorKind::Refused, said).to_string();
+        assert!(refused.contains("rename-command") && refused.contains("docs/security.md"));
+    }
+}
+
 /// A lock that is lost while its body runs is no mistake of the program.
 #[test]
 fn only_a_lock_that_was_released_before_is_a_mistake_of_the_caller() {

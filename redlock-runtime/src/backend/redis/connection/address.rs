@@ -95,6 +95,13 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
             "`{shown}` switches certificate checks off; use a certificate that can be checked"
         )));
     }
+    // Nor does it read these, so that a password, a host or a database would be another one.
+    if url.trim().contains(['\t', '\n', '\r']) {
+        return Err(LockError::config(format!(
+            "`{shown}` has a tab or the end of a line in it, which is not read there; leave it \
+             out, or write it as `%09`, `%0A` or `%0D`"
+        )));
+    }
     unread_parts::check(url, is_socket(scheme), &shown)?;
     let settings = info.redis_settings();
     // The client library would log in as `default`, without a word.

@@ -195,6 +195,8 @@ fn without_code(detail: &str) -> NodeErrorKind {
     match detail {
         _ if detail.starts_with("Redis is busy running") => NodeErrorKind::Busy,
         _ if detail.starts_with("Redis is loading") => NodeErrorKind::Loading,
+        // Redis 5 says it to each `SELECT` of a replica without its master.
+        _ if detail.starts_with("Link with MASTER is down") => NodeErrorKind::ReadOnly,
         _ if detail.starts_with("Authentication required") => NodeErrorKind::Authentication,
         _ if detail.contains("no permissions to run the") => NodeErrorKind::NoPermission,
         _ => NodeErrorKind::Refused,

@@ -130,6 +130,9 @@ fn what_the_client_library_would_not_read_is_an_error() {
         ("unix:///run/x?database=2", "`database`", "`?db=2`"),
         ("unix:///run/x#2", "a `#`", "`?db=2`"),
         ("unix:///run/x?user=u&pass=s3cret+b", "a `+`", "`%2B`"),
+        ("redis://u:s3\tcret@h", "a tab", "`%09`"),
+        ("redis://h/1\n2", "the end of a line", "`%0A`"),
+        ("redis://ho\r\nst/2", "the end of a line", "`%0D`"),
     ] {
         let message = message(url);
         assert!(message.contains(named) && message.contains(advice), "{url}: {message}");
@@ -140,6 +143,7 @@ fn what_the_client_library_would_not_read_is_an_error() {
         "redis://h?",
         "redis://h#",
         "redis://u:p+q@h",
+        "redis://u:%09%0A@h\n",
         "unix:///x+y?db=2&protocol=3",
     ] {
         assert!(parse(url, None).is_ok(), "{url}");

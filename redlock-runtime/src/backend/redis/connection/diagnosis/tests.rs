@@ -218,6 +218,7 @@ fn a_refused_database_is_told_as_what_it_is() {
         ("Authentication required.", Authentication),
         ("Redis is loading the dataset in memory", Loading),
         ("Redis is busy running a script", Busy),
+        ("Link with MASTER is down and slave-serve-stale-data is set to 'no'.", ReadOnly),
         ("User locks has no permissions to run the 'select' command", NoPermission),
         ("this user has no permissions to run the 'select' command", NoPermission),
         ("DB index is out of range", Refused),
