@@ -112,6 +112,7 @@ mod thread_death;
 mod tls;
 mod tls_topologies;
 mod transfers;
+mod two_addresses;
 
 mod support_cluster;
 mod support_events;

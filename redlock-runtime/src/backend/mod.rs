@@ -50,7 +50,7 @@ pub(crate) use redis::RedisCluster;
 pub(crate) use redis::operator;
 #[cfg(test)]
 pub(crate) use redis::simulated;
-pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode, check_url};
+pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode, Siblings, check_url};
 pub(crate) use release_hints::{HintRegistration, OnRelease, ReleaseHints};
 pub(crate) use several::{AcquireAll, AllAcquired, EachReleased, ReleaseAll};
 pub(crate) use shared_work::SharedWork;

@@ -174,8 +174,10 @@ impl RedlockBuilder {
     /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is
     /// is not used. Errors of servers without a vote have the kind
     /// [`Quarantined`](crate::NodeErrorKind::Quarantined). One server under two addresses is an
-    /// error of [`build`](Self::build), with the guard and without it; a [`lazy`](Self::lazy)
-    /// client gives it one vote with the guard, and does not notice it without.
+    /// error of [`build`](Self::build), with the guard and without it, where both of them answer
+    /// and tell a `run_id`. A client that finds it out later, as a [`lazy`](Self::lazy) one, gives
+    /// the server one vote: with the guard from the beginning, without it once both addresses have
+    /// told who they are, which they are asked beside the first commands.
     ///
     /// The guard is not for `cluster`, where it is an error of [`build`](Self::build); `memory`
     /// does not look at it.

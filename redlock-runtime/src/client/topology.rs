@@ -11,7 +11,7 @@ use crate::backend::FaultyStore;
 use crate::backend::RedisCluster;
 use crate::backend::{
     LockBackend, Memory, MemoryStore, MinReplicas, NodeOptions, Quorum, QuorumMember, RedisNode,
-    RestartGuard, Rules, Tls, majority,
+    RestartGuard, Rules, Siblings, Tls, majority,
 };
 use crate::clock::Clock;
 use crate::error::LockError;
@@ -131,6 +131,7 @@ impl Topology {
             prefix: prefix.into(),
             founders_key: None,
             min_replicas: self.min_replicas,
+            siblings: Siblings::default(),
         };
         #[cfg(feature = "cluster")]
         if self.nodes.iter().any(Node::is_cluster) {

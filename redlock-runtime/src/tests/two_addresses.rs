@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fake::{Fake, Fate, SECOND};
-use super::quorum::{nodes, quorum};
+use super::quorum::{nodes, on, quorum};
 use super::restart_guard::{DOWN, EXPIRE, attempt, client, group, now, started, touch};
 use super::won_back::claim_of;
 use crate::backend::{Acquired, Cause, Found, LockBackend, Member, MemorySince, RestartGuard};
@@ -91,6 +91,19 @@ async fn a_server_under_two_addresses_does_not_count_twice_in_renewals() {
     tokio::time::sleep(SECOND).await;
     started(&nodes[2], "run0", SECOND);
     nodes[1].always(Some(DOWN));
+    tokio::time::sleep(2 * EXPIRE).await;
+    assert!(guard.check().is_err());
+}
+
+/// It was not there when the client was built.
+#[tokio::test(start_paused = true)]
+async fn without_a_restart_guard_a_server_that_is_met_twice_has_one_vote() {
+    let nodes = group(3).await;
+    let redlock = on(&nodes);
+    let guard = redlock.lock("held").expire(EXPIRE).acquire().await.unwrap();
+    started(&nodes[2], "run0", SECOND);
+    nodes[1].always(Some(DOWN));
+    assert!(attempt(&redlock).await.is_err());
     tokio::time::sleep(2 * EXPIRE).await;
     assert!(guard.check().is_err());
 }

@@ -100,7 +100,7 @@ impl Quorum {
 
     /// The answers, of which one server has one.
     pub(super) fn counted(&self, answers: NodeAnswers<Acquired>) -> NodeAnswers<Acquired> {
-        if self.guard.is_some() { without_twins(&self.members, answers) } else { answers }
+        without_twins(&self.members, answers)
     }
 
     /// Asks the nodes for a lease, and agrees on its fencing token.

@@ -31,11 +31,11 @@ impl Quorum {
         fencing_token: FencingToken,
         within: Duration,
     ) -> NodeQuestion<Found> {
-        let guard = self.guard.clone();
+        let members = self.members.clone();
         Box::pin(async move {
             let found = member.backend.raise(&claim, fencing_token, within).await;
             // A server under two addresses has one counter.
-            guard.and_then(|guard| guard.twin(&member)).map_or(found, Err)
+            member.twin(&members).map_or(found, Err)
         })
     }
 }

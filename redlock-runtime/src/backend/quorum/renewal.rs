@@ -66,8 +66,11 @@ impl Quorum {
     /// Does the key of `owner` on this node count as a vote?
     fn counts(&self, member: usize, owner: &Owner) -> bool {
         let Some(granted) = self.grants.confirmed(owner, member) else { return false };
-        let guard = self.guard.as_ref();
-        guard.is_none_or(|guard| guard.remembers(&self.members[member], granted))
+        let member = &self.members[member];
+        match &self.guard {
+            Some(guard) => guard.remembers(member, granted),
+            None => member.twin(&self.members).is_none(),
+        }
     }
 
     /// Acquires the lock again on a node that came back without it or never granted it; the node

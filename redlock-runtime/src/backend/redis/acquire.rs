@@ -45,8 +45,11 @@ impl<S: Source> Route<S> {
     /// process that answers: it would take away what is granted now. `has_run`: the acquire was
     /// answered.
     fn check_no_undo_pending(&self, claim: &Claim, has_run: bool) -> Result<(), Failure> {
-        let run_id = || self.core.identity.run_id();
-        if !self.core.pending_undos.is_pending(&claim.owner, run_id) {
+        let (owner, core) = (&claim.owner, &self.core);
+        let run_id = || core.identity.run_id();
+        let is_undone_by_another =
+            || run_id().is_some_and(|run_id| core.siblings.undo(owner, &run_id, &core.identity));
+        if !core.pending_undos.is_pending(owner, run_id) && !is_undone_by_another() {
             return Ok(());
         }
         let message = "the clean-up of an unanswered acquire is still on its way";

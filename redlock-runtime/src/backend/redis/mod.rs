@@ -26,6 +26,7 @@ mod renewals;
 mod replicated;
 mod route;
 mod several;
+mod siblings;
 #[cfg(test)]
 pub(crate) mod simulated;
 mod topology;
@@ -34,5 +35,6 @@ mod verify;
 pub(crate) use connection::{MinReplicas, check_url};
 pub(crate) use node::RedisNode;
 pub(crate) use node_core::NodeOptions;
+pub(crate) use siblings::Siblings;
 #[cfg(feature = "cluster")]
 pub(crate) use topology::RedisCluster;

@@ -18,6 +18,7 @@ use super::connection::{
 use super::health::{OutageLog, Sample, ServerIdentity};
 use super::pending_undo::{PendingUndos, SentUndo};
 use super::pubsub::{HandoverWatchdog, Registry};
+use super::siblings::Siblings;
 use crate::backend::{Claim, Release};
 use crate::clock::Moment;
 use crate::denial::Denial;
@@ -36,14 +37,16 @@ pub(crate) struct NodeOptions {
     /// and whether this key outlived that.
     pub(crate) founders_key: Option<Arc<str>>,
     pub(crate) min_replicas: Option<MinReplicas>,
+    /// The nodes of the same group.
+    pub(crate) siblings: Siblings,
 }
 
 #[cfg(test)]
 impl Default for NodeOptions {
     fn default() -> Self {
         let reports = Arc::new(Reports::new(CLOCK));
-        let (client, prefix) = ("test".into(), "".into());
-        Self { client, reports, prefix, founders_key: None, min_replicas: None }
+        let (client, prefix, siblings) = ("test".into(), "".into(), Siblings::default());
+        Self { client, reports, prefix, founders_key: None, min_replicas: None, siblings }
     }
 }
 
@@ -60,6 +63,7 @@ pub(crate) struct NodeCore<S: Source> {
     /// place of that one when it answers.
     pub(crate) next_renewals: SharedConnection<S>,
     pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<S>)>,
+    pub(crate) siblings: Siblings,
     pub(crate) pending_undos: PendingUndos,
     kept_open: Arc<KeptOpen>,
     pub(crate) registry: Arc<Registry>,
@@ -76,8 +80,10 @@ pub(crate) struct NodeCore<S: Source> {
 
 impl<S: Source> NodeCore<S> {
     pub(crate) fn new(name: String, source: S, options: NodeOptions) -> Self {
-        let NodeOptions { client, reports, prefix, founders_key, min_replicas } = options;
+        let NodeOptions { client, reports, prefix, founders_key, min_replicas, siblings } = options;
         let identity = Arc::new(ServerIdentity::new(name.clone(), founders_key));
+        let pending_undos = PendingUndos::default();
+        siblings.join(&identity, &pending_undos);
         let registry = Arc::new(Registry::new(source.channel(&prefix)));
         let shown = connection_name(&client);
         let source = Arc::new(IdentifiedSource::new(source, shown, &identity));
@@ -91,7 +97,8 @@ impl<S: Source> NodeCore<S> {
             next_renewals: renewals(),
             replicated: min_replicas.map(connections),
             source,
-            pending_undos: PendingUndos::default(),
+            siblings,
+            pending_undos,
             kept_open: Arc::default(),
             registry,
             handovers: HandoverWatchdog::default(),
@@ -122,6 +129,9 @@ impl<S: Source> NodeCore<S> {
     /// server, which is asked again under another owner value (`backend/quorum/grant_table.rs`).
     /// The acquire may then take the lock for nobody: the clean-ups on other connections
     /// (`release/clean_up.rs`) free it, unless it lands later than those are repeated.
+    ///
+    /// Nothing is undone on a server to which another node of the group leads as well: the lock of
+    /// this owner there may be the vote of that node, which releases it with all the others.
     pub(crate) fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
@@ -136,7 +146,12 @@ impl<S: Source> NodeCore<S> {
         let Some(home) = home.cloned().or_else(|| Handle::try_current().ok()) else { return };
         let claim = claim.clone();
         // To the server of this connection, which may not be the one that answers now.
-        let undo = self.pending_undos.sent(&claim.owner, loan.connection.met().run_id.clone());
+        let to = loan.connection.met().run_id.clone();
+        let process = to.clone().or_else(|| self.identity.answering());
+        if process.is_some_and(|process| self.siblings.lead_to(&process, &self.identity)) {
+            return;
+        }
+        let undo = self.pending_undos.sent(&claim.owner, to);
         let kept_open = Arc::clone(&self.kept_open);
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };

@@ -93,6 +93,14 @@ impl PendingUndos {
             })
     }
 
+    /// Was a release of `owner` sent to the process `run_id`, and is it not settled yet?
+    pub(super) fn is_sent_to(&self, owner: &Owner, run_id: &str) -> bool {
+        let is_there = |undo: &PendingUndo| undo.to.as_deref() == Some(run_id);
+        !self.is_empty()
+            && self
+                .change(|owners| owners.get(owner).is_some_and(|undos| undos.iter().any(is_there)))
+    }
+
     fn is_empty(&self) -> bool {
         self.shared.count.load(Ordering::Acquire) == 0
     }

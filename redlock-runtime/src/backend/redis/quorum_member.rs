@@ -24,10 +24,11 @@ impl<S: Source> QuorumMember for RedisNode<S> {
         self.route.core.identity.memory_since()
     }
 
-    /// Without a restart guard, as of the check at startup.
+    /// Without a restart guard, as the newest connection has said, or the check at startup.
     fn run_id(&self) -> Option<Arc<str>> {
-        let guarded = self.memory_since().map(|memory_since| memory_since.run_id);
-        guarded.or_else(|| self.route.core.health.run_id())
+        let (core, guarded) = (&self.route.core, self.memory_since());
+        let guarded = guarded.map(|memory_since| memory_since.run_id);
+        guarded.or_else(|| core.identity.answering()).or_else(|| core.health.run_id())
     }
 
     fn clock_offset(&self) -> Option<ClockOffset> {

@@ -67,10 +67,12 @@ pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Res
     let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
     let deadline = Deadline::after(within);
     let answer = send_script(&core.health, &core.renewals, &call, &deadline, decode, no_undo).await;
-    answer.map(drop).map_err(|failure| {
+    let answer = answer.map_err(|failure| {
         core.health.confirm();
         failure.error
-    })
+    })?;
+    core.heard_time(answer.reply.micros, answer.sent);
+    Ok(())
 }
 
 /// Finds out which process answers.

@@ -83,6 +83,13 @@ impl ServerIdentity {
         self.state.lock().run_id()
     }
 
+    /// The same; without a restart guard, as the newest connection has said.
+    pub(crate) fn answering(&self) -> Option<Arc<str>> {
+        let state = self.state.lock();
+        let newest = || state.newest.as_ref().map(|(_, run_id)| Arc::clone(run_id));
+        state.run_id().or_else(newest)
+    }
+
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
         self.state.lock().memory_since.clone()
     }

@@ -146,6 +146,46 @@ async fn a_server_that_answers_no_script_has_few_connections_open() {
     assert!(owners.iter().all(|owner| core.pending_undos.is_pending(owner, || None)));
 }
 
+/// A node of this group whose server says that it is this process, and its connection.
+async fn of_group(
+    siblings: &Siblings,
+    run_id: &str,
+) -> (Route<Scripted>, SharedConnection<Scripted>) {
+    let info = bulk(&format!("run_id:{run_id}\r\nrole:master"));
+    let options = NodeOptions {
+        founders_key: Some("founders".into()),
+        siblings: siblings.clone(),
+        ..NodeOptions::default()
+    };
+    let core = NodeCore::new(run_id.to_owned(), Scripted::new([&*info, "$-1"]), options);
+    let connection = SharedConnection::new(Arc::clone(&core.source));
+    drop(connection.borrow().await.unwrap());
+    (Route::new(core), connection)
+}
+
+/// What would be taken away is the vote of that node.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_undone_on_the_server_of_another_node() {
+    for (other, is_undone) in [("a", false), ("b", true)] {
+        let (siblings, claim) = (Siblings::default(), claim());
+        let _other = of_group(&siblings, other).await;
+        let (Route { core, .. }, connection) = of_group(&siblings, "a").await;
+        core.undo(None, connection.borrow().await.unwrap(), &claim, false);
+        assert_eq!(core.pending_undos.is_pending(&claim.owner, || None), is_undone, "{other}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_meets_the_server_of_a_clean_up_on_its_way_is_not_asked() {
+    let (siblings, claim) = (Siblings::default(), claim());
+    let (Route { core, .. }, connection) = of_group(&siblings, "a").await;
+    core.undo(None, connection.borrow().await.unwrap(), &claim, false);
+    let (later, _) = of_group(&siblings, "a").await;
+    let acquired = later.acquire_within(&claim, Duration::from_secs(1)).await;
+    let fault = acquired.unwrap_err();
+    assert!(fault.nodes[0].kind() == NodeErrorKind::Refused && !fault.is_unknown, "{fault:?}");
+}
+
 /// While it connects, it turns out that a clean-up is on its way to the process that it meets.
 struct Late {
     undo: Arc<OnceLock<(PendingUndos, Owner)>>,
