@@ -1,5 +1,6 @@
 //! The command and its process group.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -14,13 +15,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::gate;
-use super::process_table::{Row, rows};
+use super::moment::Moment;
+use super::process_table::{Process, Row, rows};
 use super::program::{self, Unready};
 use crate::ending::End;
 use crate::failure;
 
 /// How often it is asked whether the process stands at its gate, where no signal tells.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often the table of processes is read for a group that may have nothing but processes that
+/// have ended: that takes long.
+const READ: Duration = Duration::from_millis(50);
 
 /// A process group of its own; its leader is the command.
 #[derive(Debug)]
@@ -29,6 +34,8 @@ pub(super) struct Group {
     exit: Option<Exit>,
     /// No process was left. Another group may have the id from then on.
     is_gone: bool,
+    /// When the table of processes was read last.
+    read: Option<Moment>,
 }
 
 /// How the command ended.
@@ -80,7 +87,8 @@ impl Group {
         command.envs(envs.iter().map(|(name, value)| (name, value)));
         let mut news = signal(SignalKind::child())?;
         let child = command.process_group(0).spawn()?;
-        let mut group = Self { id: Pid::from_child(&child), exit: None, is_gone: false };
+        let mut group =
+            Self { id: Pid::from_child(&child), exit: None, is_gone: false, read: None };
         let unready = Unready::new(child);
         let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
         let change = loop {
@@ -145,11 +153,35 @@ impl Group {
         Ok(sent?)
     }
 
-    /// Has the command ended, and left no process of its group behind? A process that has ended
-    /// counts until it is reaped: [`Self::change`] has to come first.
+    /// Has the command ended, and left no process of its group behind? Where there is no table of
+    /// processes, one that has ended counts until it is reaped. [`Self::change`] has to come first.
     pub(super) fn is_empty(&mut self) -> bool {
-        self.is_gone = self.is_gone || self.is_none(test_kill_process_group(self.id));
+        self.is_gone = self.is_gone
+            || self.is_none(test_kill_process_group(self.id))
+            || self.exit.is_some() && self.has_only_ended();
         self.is_gone
+    }
+
+    /// Have all processes of the group ended, and wait for a parent that may never reap them? One
+    /// look at the table can miss a process that is started meanwhile. The next look finds that one
+    /// in any case, as this process reaps nothing between the two.
+    fn has_only_ended(&mut self) -> bool {
+        let now = Moment::now();
+        if self.read.is_some_and(|read| now < read.plus(READ)) {
+            return false;
+        }
+        self.read = Some(now);
+        let ended = self.ended();
+        ended.is_some() && ended == self.ended()
+    }
+
+    /// The processes of the group, if there are any, and if all of them have ended.
+    fn ended(&self) -> Option<BTreeSet<Process>> {
+        let group = self.id.as_raw_nonzero().get();
+        let members = rows().into_iter().filter(|row| row.group == group);
+        let members: Option<BTreeSet<_>> =
+            members.map(|row| row.is_over.then_some(row.process)).collect();
+        members.filter(|members| !members.is_empty())
     }
 
     /// Is a process of the group left that could be killed, and has not ended yet, as it waits for
@@ -220,7 +252,7 @@ mod tests {
         let start = || Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
         let (mut first, mut other) = (start(), start());
         let exit = Some(Exit::Code(0));
-        let mut group = Group { id: Pid::from_child(&first), exit, is_gone: false };
+        let mut group = Group { id: Pid::from_child(&first), exit, is_gone: false, read: None };
         assert!(!group.is_empty());
         group.signal(Signal::KILL).unwrap();
         first.wait().unwrap();
@@ -243,7 +275,8 @@ mod tests {
     #[test]
     fn a_command_that_has_left_its_group_gets_signals() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut group = Group { id: Pid::from_child(&child), exit: None, is_gone: false };
+        let mut group =
+            Group { id: Pid::from_child(&child), exit: None, is_gone: false, read: None };
         let sent = [Signal::STOP, Signal::TERM, Signal::CONT].map(|one| group.signal(one).is_ok());
         // Otherwise a signal that did not arrive would be waited for.
         let is_told = sent == [true; 3];
@@ -275,7 +308,7 @@ mod tests {
             let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
             let id = Pid::from_child(&child);
             waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
-            let group = |exit| Group { id, exit, is_gone: false };
+            let group = |exit| Group { id, exit, is_gone: false, read: None };
             let found = group(None).has_ended_by_itself();
             let exit = Exit::Signal(Signal::KILL.as_raw());
             assert!(group(Some(exit)).has_ended_by_itself(), "noted before the end of the lease");

@@ -53,14 +53,30 @@ async fn an_orphan_that_has_left_the_group_is_reaped_while_the_command_runs() {
     assert_eq!((ended.code, ended.stderr.as_str()), (3, ""));
 }
 
-/// A process of the group that has ended stays in it until it is reaped: here its parent, outside
+/// Its parent has left the group, and never reaps it.
+#[tokio::test]
+async fn a_process_that_has_ended_is_no_process_left_behind() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let apart = "exec setsid sh -c 'echo $$ >parent; exec sleep 60'";
+    let script = format!("(sleep 0.2 & {apart}) >log 2>&1 & until [ -s parent ]; do :; done");
+    let args = ["--grace", "20s", "-k", &key, "sh", "-c", &script];
+    let ended = ended(start(server, &marks, &args)).await;
+    let parent = Pid::from_raw(marks.read("parent").parse().unwrap()).unwrap();
+    kill_process(parent, Signal::KILL).unwrap();
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
+}
+
+/// A process of the group that was killed stays in it until it is reaped: here its parent, outside
 /// of the group, does not do that before the lease ends, and may go on as the command is over.
 #[tokio::test]
 async fn the_watchdog_is_silent_after_redlock_has_killed_the_group() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
     let apart = "exec setsid sh -c 'echo $$ >parent; exec sleep 60'";
-    let script = format!("(sleep 60 & {apart}) >log 2>&1 & until [ -s parent ]; do :; done");
+    let stubborn = "trap '' TERM; sleep 60";
+    let script = format!("({stubborn} & {apart}) >log 2>&1 & until [ -s parent ]; do :; done");
     let lease = ["--expire", "6s", "--max-renew", "0", "--grace", "4s"];
     let args = [&lease[..], &["-k", &key, "sh", "-c", &script]].concat();
     let ended = ended(start(server, &marks, &args)).await;
