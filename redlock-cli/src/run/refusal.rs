@@ -1,7 +1,11 @@
 //! What is said when other processes have the lock.
 
+use std::time::Duration;
+
 use redlock::__operator::is_group;
+use redlock::deadpool_redis::redis;
 use redlock::{LockError, Wait};
+use tokio::time::sleep;
 
 use crate::args::RunArgs;
 use crate::duration::show;
@@ -10,7 +14,7 @@ use crate::holder::{Holder, Kind};
 use crate::output::{complain_if_read, plain};
 use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
-use crate::survey::Survey;
+use crate::survey::{PATIENCE, Survey};
 
 /// The variables in which a command finds the lock that it runs under.
 pub(super) const KEY: &str = "REDLOCK_KEY";
@@ -18,6 +22,12 @@ pub(super) const OWNER: &str = "REDLOCK_OWNER";
 
 /// A `redlock run` waits for its command, which must not wait for that lock again.
 const OUTER: &str = "the `redlock run` that runs this one (REDLOCK_OWNER)";
+
+/// After this time it is asked whether a lock that is waited for without end has one. Most waits
+/// are over by then.
+const LONG: Duration = Duration::from_secs(5);
+/// What `PTTL` says of a key without an expiry.
+const NO_EXPIRY: i64 = -1;
 
 /// Why the lock was not taken.
 pub(super) async fn refused(
@@ -31,10 +41,10 @@ pub(super) async fn refused(
     }
     let message = match &error {
         _ if args.quiet => String::new(),
-        LockError::Timeout { waited, holder, .. } => {
+        LockError::Timeout { waited, holder, is_endless, .. } => {
             let is_at_once = args.nonblock || args.wait == Wait::Never;
             let waited = show(*waited);
-            if let Some(client) = holder.as_deref().and_then(retained_by) {
+            let message = if let Some(client) = holder.as_deref().and_then(retained_by) {
                 retained(key, client, (!is_at_once).then_some(&waited))
             } else {
                 let told = match holder.as_deref() {
@@ -51,11 +61,20 @@ pub(super) async fn refused(
                 } else {
                     format!("lock `{key}` was not free within {waited}: it is held by {who}")
                 }
-            }
+            };
+            if *is_endless { format!("{message}; {}", no_end(key)) } else { message }
         }
         other => other.to_string(),
     };
     Failure::new(args.conflict_exit_code, message)
+}
+
+/// What is said of a lock whose key has no expiry.
+fn no_end(key: &str) -> String {
+    format!(
+        "its key has no expiry, and does not end by itself; where nobody holds it, `redlock \
+         release --force {key}` deletes it"
+    )
 }
 
 /// A lock that nobody holds, and that is not free. `waited`: for how long, if that was wanted.
@@ -95,6 +114,29 @@ pub(super) async fn warn_of_deadlock(args: &RunArgs, servers: &Servers, key: &st
             "this waits without end for lock `{key}`, which is held by {who}"
         ));
     }
+}
+
+/// Warns of a wait without end for a lock that does not end by itself, where that is so after a
+/// while. Returns once there is nothing to say any more.
+pub(super) async fn warn_of_no_end(args: &RunArgs, servers: &Servers, key: &str) {
+    if args.nonblock || args.wait != Wait::Forever || args.quiet {
+        return;
+    }
+    sleep(LONG).await;
+    if has_no_end(servers, key).await == Some(true) {
+        let no_end = no_end(key);
+        complain_if_read(&format!("this waits without end for lock `{key}`: {no_end}"));
+    }
+}
+
+/// Has the key no expiry, on a majority of the servers? `None`: nobody knows.
+async fn has_no_end(servers: &Servers, key: &str) -> Option<bool> {
+    let mut survey = Survey::of_keys(servers).ok()?;
+    let mut question = redis::cmd("PTTL");
+    question.arg(survey.keys(key).ok()?.lock);
+    let lefts = survey.ask(PATIENCE, async |node| node.query::<i64>(&question).await).await;
+    let endless = lefts.into_iter().flatten().filter(|left| *left == NO_EXPIRY).count();
+    Some(endless > survey.masters() / 2)
 }
 
 /// The owner of this lock, if this process runs under it.
@@ -141,7 +183,6 @@ fn described(
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::time::Duration;
 
     use super::*;
     use crate::holder::Owner;

@@ -16,7 +16,7 @@ use super::deadline::Deadline;
 use super::descendants::Descendants;
 use super::group::Group;
 use super::moment::Moment;
-use super::refusal::{KEY, OWNER, refused, warn_of_deadlock};
+use super::refusal::{KEY, OWNER, refused, warn_of_deadlock, warn_of_no_end};
 use super::supervisor::{Outcome, Phase, Supervisor};
 use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
@@ -147,7 +147,13 @@ async fn take(
     if let Some(permits) = args.permits {
         request = request.permits(permits);
     }
-    match request.acquire().await {
+    let mut acquired = pin!(request.acquire());
+    let acquired = tokio::select! {
+        biased;
+        acquired = &mut acquired => acquired,
+        () = warn_of_no_end(args, servers, key) => acquired.await,
+    };
+    match acquired {
         Err(error) => Err(refused(args, servers, key, error).await),
         Ok(guard) => Ok(guard),
     }

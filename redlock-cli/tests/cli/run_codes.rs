@@ -147,13 +147,40 @@ async fn a_lock_that_is_held_says_by_whom_with_the_code_that_was_asked_for() {
     for (value, shown) in [("", "\"\""), ("a\n\u{202e}b", "a\\n\\u{202e}b")] {
         raw.cmd(&["SET", &format!("lock:{odd}"), value]).await;
         let refused = run(server, &["run", "-n", &odd, "true"]).await;
-        assert_eq!(refused.stderr, format!("redlock: lock `{odd}` is held by {shown}\n"));
+        let told = format!("redlock: lock `{odd}` is held by {shown}; {}\n", no_end(&odd));
+        assert_eq!(refused.stderr, told);
     }
     let later = run(server, &["run", "-w", "3", "-E", "9", &key, "true"]).await;
     assert_eq!(later.code, 9);
     assert!(later.stderr.contains("was not free within"), "{later:?}");
     let quiet = run(server, &["run", "-nq", &key, "true"]).await;
     assert_eq!((quiet.code, quiet.stderr.as_str()), (75, ""));
+}
+
+/// What is said of a key without an expiry, which another program has set.
+fn no_end(key: &str) -> String {
+    format!(
+        "its key has no expiry, and does not end by itself; where nobody holds it, `redlock \
+         release --force {key}` deletes it"
+    )
+}
+
+#[tokio::test]
+async fn a_lock_without_an_end_says_so_and_how_to_free_it() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    server.raw().cmd(&["SET", &format!("lock:{key}"), "x"]).await;
+    let refused = run(server, &["run", "-w", "1", &key, "true"]).await;
+    assert!(refused.code == 75 && refused.stderr.contains(&no_end(&key)), "{refused:?}");
+    let mut child = start(server, &marks, &["-w", "forever", "-k", &key, "true"]);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
+    let told = format!("redlock: this waits without end for lock `{key}`: {}", no_end(&key));
+    assert_eq!(said, told);
+    let freed = run(server, &["release", "--force", &key, "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    let ended = ended(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
 }
 
 #[tokio::test]
