@@ -64,6 +64,10 @@ async fn missing(node: &mut Node, keys: &LockKeys) -> Result<Vec<Word>, NodeErro
     } else {
         Vec::new()
     };
+    // `RPUSH` would begin a list without an expiry, which stays if this process is ended before the
+    // next command. It begins none where a text stands, which ends by itself.
+    is_refused(node, &command(&["SET", &keys.queue, "redlock doctor", "PX", "10000", "NX"]))
+        .await?;
     for (word, need, command) in commands(keys).into_iter().chain(of_topology) {
         if is_refused(node, &command).await? {
             missing.push((word.into(), need));
@@ -240,7 +244,9 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("+lpop", Need::Queue, &["LPOP", queue]);
     add("+publish and &redlock:*", Need::Queue, &["PUBLISH", CHANNEL, "free"]);
     add("+pubsub|numsub", Need::Effort, &["PUBSUB", "NUMSUB", CHANNEL]);
-    add("+zadd and ~{<prefix>*}:holders", Need::Kinds, &["ZADD", holders, "1", "redlock doctor"]);
+    // `XX`: it adds nothing.
+    let zadd = ["ZADD", holders, "XX", "1", "redlock doctor"];
+    add("+zadd and ~{<prefix>*}:holders", Need::Kinds, &zadd);
     add("+zscore", Need::Kinds, &["ZSCORE", holders, "redlock doctor"]);
     add("+zcount", Need::Kinds, &["ZCOUNT", holders, "-inf", "+inf"]);
     add("+zrange", Need::Kinds, &["ZRANGE", holders, "0", "-1"]);

@@ -234,6 +234,20 @@ async fn a_user_who_may_add_and_not_remove() {
     assert_eq!(server.raw().keys("*doctor*").await, [""; 0]);
 }
 
+/// As where the tool is ended before it can delete anything.
+#[tokio::test]
+async fn what_is_not_deleted_ends_by_itself() {
+    let rights = "~* &* +@all -pexpire -lrem -lpop -zrem -zremrangebyscore -del";
+    let server = Server::builder().acl(&format!("clumsy on >secret {rights}")).start().await;
+    let url = server.url_for("clumsy", "secret");
+    let doctor = ended(tool(&url, &["doctor", "--json"]).spawn().unwrap()).await;
+    assert_eq!(findings(&doctor, "rights")[0].0, "bad", "{doctor:?}");
+    let raw = server.raw();
+    for key in raw.keys("*doctor*").await {
+        assert_ne!(raw.int(&["PTTL", &key]).await, -1, "{key}");
+    }
+}
+
 /// Loads the scripts of the exclusive lock, as docs/security.md says.
 async fn load_scripts(server: &Server) {
     let folder = "../redlock-runtime/src/backend/redis/commands/";
