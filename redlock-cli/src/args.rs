@@ -103,6 +103,11 @@ pub(crate) struct ServerArgs {
     #[arg(long, global = true, env = "REDLOCK_CLUSTER", hide_env_values = true)]
     #[arg(value_parser = Text(is_on))]
     pub(crate) cluster: bool,
+    /// The longest --expire or --min-hold of all clients of independent masters: for so long one of
+    /// these that has lost its data has no vote. For run and doctor [default: that of this command]
+    #[arg(long, value_name = "TIME", global = true, env = "REDLOCK_LONGEST_EXPIRE")]
+    #[arg(hide_env_values = true, value_parser = Text(str::to_owned))]
+    pub(crate) longest_expire: Option<String>,
 }
 
 /// What a text stands for. An error names the variable that is none, where clap would blame the
@@ -155,6 +160,9 @@ impl ServerArgs {
         if !self.is_sentinel_on_line {
             let master = self.sentinel.take().map(|master| master.trim().to_owned());
             self.sentinel = master.filter(|master| !master.is_empty());
+        }
+        if !is_on_line("longest_expire") {
+            self.longest_expire = self.longest_expire.take().filter(|time| !time.trim().is_empty());
         }
     }
 }

@@ -374,7 +374,7 @@ mod tests {
         for master in ["m", "redis://u:s3cret@m"] {
             let (urls, master) = (vec!["redis://a".to_owned()], master.to_owned());
             let topology = Topology::Sentinel { urls, master };
-            let servers = Servers { topology, prefix: String::new(), tls: None };
+            let servers = Servers { topology, prefix: String::new(), tls: None, longest: None };
             let nodes = Node::of_keys(&servers).unwrap();
             assert_eq!(nodes.iter().map(Node::name).collect::<Vec<_>>(), ["sentinel m"]);
         }

@@ -10,6 +10,7 @@ use redlock::deadpool_redis::redis::{Client, TlsCertificates};
 use redlock::{LockError, Redlock, RedlockBuilder, Tls};
 
 use crate::args::ServerArgs;
+use crate::duration;
 use crate::failure::{Failure, in_own_words};
 use crate::output::{complain, plain};
 
@@ -23,6 +24,8 @@ pub(crate) struct Servers {
     pub(crate) topology: Topology,
     pub(crate) prefix: String,
     pub(crate) tls: Option<Tls>,
+    /// The longest lease of all their clients, if it was told.
+    pub(crate) longest: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -47,6 +50,7 @@ impl Topology {
 impl Servers {
     pub(crate) fn from_args(args: &ServerArgs) -> Result<Self, Failure> {
         operator::check_prefix(&args.prefix)?;
+        let longest = args.longest_expire.as_deref().map(longest).transpose()?;
         let tls = tls()?;
         let written = Written::find(args)?;
         written.check(args, tls.as_ref())?;
@@ -68,7 +72,7 @@ impl Servers {
             None if args.cluster => Topology::Cluster(urls),
             None => Topology::Masters(urls),
         };
-        Ok(Self { topology, prefix: args.prefix.clone(), tls })
+        Ok(Self { topology, prefix: args.prefix.clone(), tls, longest })
     }
 
     /// A client of the library for them.
@@ -82,6 +86,10 @@ impl Servers {
         // A quorum does not wait for a silent minority.
         let builder =
             if self.topology.is_quorum() { builder } else { builder.reply_timeout(PATIENCE) };
+        let builder = match self.longest {
+            Some(longest) => builder.longest_expire(longest),
+            None => builder,
+        };
         match &self.tls {
             Some(tls) => builder.tls(tls.clone()),
             None => builder,
@@ -116,6 +124,12 @@ fn about_prefix(prefix: &str, key: &str) -> Option<String> {
         "`{key}` begins with `{prefix}`, the prefix, which redlock adds: this names \
          `{prefix}{key}` in Redis; for `{key}` there, write `{bare}`"
     ))
+}
+
+fn longest(text: &str) -> Result<Duration, Failure> {
+    duration::parse(text).map_err(|why| {
+        Failure::usage(format!("--longest-expire (REDLOCK_LONGEST_EXPIRE) is `{text}`: {why}"))
+    })
 }
 
 /// Where the URLs of the servers are written. No message may show a URL: it can hold a password.
@@ -233,7 +247,8 @@ mod tests {
             (sentinel, "5s"),
             (Topology::Cluster(urls(3)), "5s"),
         ] {
-            let servers = Servers { topology, prefix: "lock:".to_owned(), tls: None };
+            let servers =
+                Servers { topology, prefix: "lock:".to_owned(), tls: None, longest: None };
             let shown = format!("{:?}", servers.builder());
             assert!(shown.contains(&format!("reply_timeout: {time}")), "{shown}");
         }

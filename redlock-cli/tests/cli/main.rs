@@ -13,6 +13,7 @@ mod run_claim;
 mod run_codes;
 #[cfg(target_os = "linux")]
 mod run_descendants;
+mod run_guard;
 mod run_kinds;
 mod run_loss;
 #[cfg(target_os = "linux")]

@@ -161,8 +161,8 @@ async fn a_blank_variable_is_none() {
     server.raw().cmd(&["SET", &format!("lock:{key}"), "me", "PX", "60000"]).await;
     for blank in ["", " "] {
         let mut show = tool(&server.url_with_password(), &["show", &key]);
-        for name in ["REDLOCK_PREFIX", "REDLOCK_SENTINEL", "REDLOCK_CLUSTER"] {
-            show.env(name, blank);
+        for name in ["PREFIX", "SENTINEL", "CLUSTER", "LONGEST_EXPIRE"] {
+            show.env(format!("REDLOCK_{name}"), blank);
         }
         let shown = ended(show.spawn().unwrap()).await;
         assert_eq!(shown.code, 0, "{blank:?}: {shown:?}");
@@ -180,6 +180,7 @@ async fn a_variable_that_cannot_be_meant_is_named() {
     for (variable, value, told) in [
         ("REDLOCK_URLS", " ,", "REDLOCK_URLS names no server"),
         ("REDLOCK_PREFIX", "shop: ", "REDLOCK_PREFIX is `shop: `, with white space at its ends"),
+        ("REDLOCK_LONGEST_EXPIRE", "soon", "(REDLOCK_LONGEST_EXPIRE) is `soon`: write seconds"),
     ] {
         let mut command = tool("redis://127.0.0.1:1", &["ls"]);
         let ended = ended(command.env(variable, value).spawn().unwrap()).await;
