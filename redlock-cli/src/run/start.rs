@@ -78,7 +78,7 @@ pub(crate) async fn run(
             // The lock is free before the error is reported, unless it has a `min_hold`.
             let release = guard.release();
             let (_, signal) = unless_given_up(release, asked.is_some(), &mut signals).await;
-            let failure = Failure::new(failure::SYSTEM, format!("cannot start it: {error}"));
+            let failure = unstarted(&error);
             let Some(signal) = asked.or(signal) else { return Err(failure) };
             complain_if_read(&failure.message);
             return Ok(End::Signal(signal));
@@ -157,6 +157,13 @@ async fn take(
         Err(error) => Err(refused(args, servers, key, error).await),
         Ok(guard) => Ok(guard),
     }
+}
+
+/// A command with too many words cannot be run. Anything else is what redlock itself needs.
+fn unstarted(error: &io::Error) -> Failure {
+    let is_too_long = error.kind() == io::ErrorKind::ArgumentListTooLong;
+    let code = if is_too_long { failure::CANNOT_RUN } else { failure::SYSTEM };
+    Failure::new(code, format!("cannot start it: {error}"))
 }
 
 /// Waits for a signal that ends the waiting for a server.

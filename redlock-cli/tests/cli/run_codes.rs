@@ -67,6 +67,27 @@ async fn what_cannot_be_run_has_the_codes_of_shells() {
     assert_eq!(refused.code, 126, "{refused:?}");
 }
 
+/// The system bounds the words of a command and its variables, of which redlock adds some.
+#[tokio::test]
+async fn what_has_too_many_words_cannot_be_run() {
+    let server = Server::shared().await;
+    let (key, words) = (unique_prefix(), "w".repeat(1_000));
+    let (mut fits, mut is_too_long, mut codes) = (0_usize, 16 << 20, BTreeSet::new());
+    while is_too_long - fits > 1 {
+        let bytes = fits.midpoint(is_too_long);
+        let mut args = vec!["run", "-k", &key, "true", &words[..bytes % 1_000]];
+        args.resize(args.len() + bytes / 1_000, &words);
+        match tool(&server.url(), &args).spawn() {
+            Ok(child) => {
+                codes.insert(ended(child).await.code);
+                fits = bytes;
+            }
+            Err(_) => is_too_long = bytes,
+        }
+    }
+    assert_eq!(codes, BTreeSet::from([0, 126]), "{fits}");
+}
+
 #[tokio::test]
 async fn the_command_finds_its_lock_in_the_environment_and_in_redis() {
     let server = Server::shared().await;
