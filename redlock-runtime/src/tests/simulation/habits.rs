@@ -6,7 +6,7 @@ use fastrand::Rng;
 use super::plan::{CALM_FROM, Tick};
 
 /// What the clients of a history are like.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
 pub(super) struct Habits {
     pace: Pace,
@@ -23,9 +23,10 @@ pub(super) struct Habits {
 }
 
 /// When the next turn of a client begins.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 enum Pace {
     /// Right behind the last one.
+    #[default]
     Closed,
     /// After a pause of any length up to this one.
     Spread(Tick),

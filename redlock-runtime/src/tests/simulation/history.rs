@@ -151,7 +151,7 @@ async fn run(world: &Arc<World>, mut random: Rng) {
     check_the_end(world, &redlocks).await;
 }
 
-fn connect(world: &Arc<World>, process: usize) -> Redlock {
+pub(super) fn connect(world: &Arc<World>, process: usize) -> Redlock {
     let count = world.plan.nodes.len();
     let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
     let lease = world.plan.lease();

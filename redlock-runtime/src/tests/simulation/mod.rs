@@ -8,7 +8,8 @@
 //! `witness` that sees everything checks every step, and `liveness` how long callers wait for a
 //! lock that is free (`vacancy`, `bounds`); `departed` looks for locks of owners that let go.
 //! `histories` plays one seed after the other, `trace` tells what happened in it, and `survey`
-//! counts what is broken.
+//! counts what is broken. `open_loop` plays loops in which nothing goes wrong, and compares the
+//! waits with those for a perfect lock.
 
 mod bounds;
 mod client;
@@ -26,6 +27,7 @@ mod network;
 pub(super) mod node;
 pub(super) mod node_plan;
 pub(super) mod notice;
+mod open_loop;
 pub(super) mod plan;
 mod process;
 mod resource;

@@ -324,9 +324,9 @@ impl Network {
     }
 
     fn arrival(&mut self, plan: &Plan, at: Tick) -> Tick {
-        let Weather { latency, slow, .. } = plan.weather_at(at);
+        let Weather { latency, shortest, slow, .. } = plan.weather_at(at);
         let is_slow = slow > 0 && self.random.u16(..1000) < slow;
-        at + if is_slow { self.random.u64(1..150) } else { self.random.u64(..=latency) }
+        at + if is_slow { self.random.u64(1..150) } else { self.random.u64(shortest..=latency) }
     }
 }
 

@@ -7,7 +7,9 @@ use super::plan::Tick;
 /// How often a command goes astray, per thousand, and how long one is on its way.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Weather {
+    /// The longest way of a command or an answer where nothing goes wrong, and the shortest one.
     pub(super) latency: Tick,
+    pub(super) shortest: Tick,
     pub(super) slow: u16,
     pub(super) lost_requests: u16,
     pub(super) lost_replies: u16,
@@ -25,6 +27,7 @@ impl Weather {
         let mut some = |most: u16| if is_calm || random.bool() { 0 } else { random.u16(1..=most) };
         Self {
             latency: 0,
+            shortest: 0,
             slow: some(80),
             lost_requests: some(60),
             lost_replies: some(60),
@@ -46,7 +49,7 @@ impl Weather {
 
     /// The same without faults.
     pub(super) fn cleared(self) -> Self {
-        Self { latency: self.latency, ..Self::default() }
+        Self { latency: self.latency, shortest: self.shortest, ..Self::default() }
     }
 
     /// Do connections take time to be made?
