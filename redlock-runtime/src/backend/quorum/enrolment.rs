@@ -66,7 +66,8 @@ impl RestartGuard {
             return Some(founders.clone());
         }
         self.group.get_or_init(|| NodeGroup { members: members.to_vec(), quorum });
-        self.read(members, quorum, within).await.ok().map(|found| found.founders)
+        // It may ask a second time, for a fifth as long.
+        self.read(members, quorum, within * 5 / 6).await.ok().map(|found| found.founders)
     }
 
     async fn read(
