@@ -27,7 +27,7 @@ use crate::error::LockError;
 use crate::hold::{Hold, HoldingClient, RENEWALS_IN_FLIGHT, Scheduler};
 use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
+use crate::local_queue::{CountedRelease, LocalQueues, QueueHandle, Shutdown, Shutdowns};
 use crate::lock_order::LockOrder;
 use crate::mutex::Mutex;
 use crate::owner::ClientId;
@@ -250,6 +250,11 @@ impl Engine {
     /// of a shared kind do not wait for each other: each has a queue of its own.
     pub(crate) fn local_queue(&self, key: &LockKey, kind: Kind) -> QueueHandle {
         self.queues.join(key, kind, self.executor().runtime_id())
+    }
+
+    /// Counts a lock of an abandoned call, which may have to be freed.
+    pub(crate) fn abandoned(&self, key: &LockKey) -> CountedRelease {
+        self.queues.abandoned(key)
     }
 
     /// The quickest route to the backend that can be awaited here, if there is one. Otherwise the

@@ -140,8 +140,8 @@ impl AtOnce<'_> {
         if was_cut { tenure.cut() } else { tenure }
     }
 
-    /// Ends the call if it does not wait any longer. `are_leaving`: a release that nobody awaits
-    /// may have been overtaken. Each key by itself heeds that.
+    /// Ends the call if it does not wait any longer. `are_leaving`: a release that nobody awaits,
+    /// or a clean-up, may have been overtaken. Each key by itself heeds that.
     fn refused(&self, refusal: Refusal, are_leaving: bool) -> AtOnceOutcome {
         let (started, now) = (self.terms.started, self.engine.clock().now());
         let is_given_up = now >= refusal.observed.gives_up_at(started, self.engine.outage_wait);

@@ -1,5 +1,6 @@
 //! A caller that waits for an answer from the executor.
 
+use std::iter::once;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,17 +13,20 @@ use crate::background_thread::stopped;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::Terms;
+use crate::key::LockKey;
+use crate::local_queue::CountedRelease;
 use crate::thread_exit::Unsent;
 
 /// Runs a command on the executor of the client, and returns what it sends. It goes on if the
-/// caller goes away. `what`: the command, for an error.
-pub(super) async fn on_executor<T: Send + 'static, F: Future<Output = ()> + Send + 'static>(
-    engine: &Engine,
+/// caller goes away. `what`: the command, for an error. `keys`: those that it may lock.
+pub(super) async fn on_executor<'a, T: Send + 'static, F: Future<Output = ()> + Send + 'static>(
+    engine: &'a Engine,
     what: &'static str,
+    keys: impl Iterator<Item = &'a LockKey> + Clone,
     command: impl FnOnce(oneshot::Sender<T>) -> F,
 ) -> Result<T, LockError> {
     let (reply, mut answer) = oneshot::channel();
-    let caller = Caller::new(engine);
+    let caller = Caller { engine, keys, is_answered: false, gone: Arc::default() };
     // From here on: a shutdown may come before the task begins.
     let (gone, pending) = (Arc::clone(&caller.gone), engine.pending.begin());
     // Boxed: the task would have it twice, as its argument and while it awaits it.
@@ -49,8 +53,8 @@ impl DirectAttempt {
         claim: Claim,
         within: Duration,
     ) -> Result<DirectOutcome, LockError> {
-        let own = Arc::clone(engine);
-        let outcome = on_executor(engine, "an acquire", |reply| async move {
+        let (own, key) = (Arc::clone(engine), claim.key.clone());
+        let outcome = on_executor(engine, "an acquire", once(&key), |reply| async move {
             let found =
                 self.attempt_over((&own, &*own.backend), &terms, &claim, within, false).await;
             let _ = reply.send(match found {
@@ -63,27 +67,36 @@ impl DirectAttempt {
 }
 
 /// A caller that waits for an answer from the executor. If it goes away before the answer, the end
-/// of its thread waits until the command is completed.
-struct Caller {
+/// of its thread waits until the command is completed, and so do calls that the command may have
+/// kept from the lock.
+struct Caller<'a, K: Iterator<Item = &'a LockKey> + Clone> {
+    engine: &'a Engine,
+    keys: K,
     is_answered: bool,
     /// Shared with the task that sends the command, until it is completed.
-    gone: Arc<OnceLock<Unsent>>,
+    gone: Arc<OnceLock<Gone>>,
 }
 
-impl Caller {
-    fn new(engine: &Engine) -> Self {
-        Self { is_answered: engine.is_embedded(), gone: Arc::default() }
-    }
+/// A caller that has gone, until its command is completed.
+struct Gone {
+    _unsent: Option<Unsent>,
+    _leaving: Vec<CountedRelease>,
+}
 
+impl<'a, K: Iterator<Item = &'a LockKey> + Clone> Caller<'a, K> {
     fn hears(mut self) {
         self.is_answered = true;
     }
 }
 
-impl Drop for Caller {
+impl<'a, K: Iterator<Item = &'a LockKey> + Clone> Drop for Caller<'a, K> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.gone.get_or_init(Unsent::here);
+        // In the child of a fork, another thread of the parent may have locked the counts.
+        if self.is_answered || self.engine.check_process().is_err() {
+            return;
         }
+        let unsent = (!self.engine.is_embedded()).then(Unsent::here);
+        let leaving = self.keys.clone().map(|key| self.engine.abandoned(key)).collect();
+        self.gone.get_or_init(|| Gone { _unsent: unsent, _leaving: leaving });
     }
 }

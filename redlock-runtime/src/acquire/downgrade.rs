@@ -1,5 +1,6 @@
 //! Turns a held exclusive lock into a read lock, without a moment in which a writer could enter.
 
+use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ use crate::state::LostReason;
 /// gone is released.
 pub(crate) async fn downgrade(ownership: Ownership) -> Result<Ownership, LockError> {
     let engine = Arc::clone(ownership.engine());
-    let own = Arc::clone(&engine);
-    on_executor(&engine, DOWNGRADE, |reply| async move {
+    let (own, key) = (Arc::clone(&engine), ownership.hold().claim.key.clone());
+    on_executor(&engine, DOWNGRADE, once(&key), |reply| async move {
         let _ = reply.send(send(&own, ownership).await);
     })
     .await?

@@ -164,7 +164,8 @@ impl SeveralKeys {
         refusal: Option<Refusal>,
     ) -> Acquisition {
         let own = Arc::clone(self);
-        let granted = on_executor(&self.engine, "an acquire", |mut reply| async move {
+        let keys = self.orders.iter().map(|order| &order.key);
+        let granted = on_executor(&self.engine, "an acquire", keys, |mut reply| async move {
             let granted = {
                 let mut work = pin!(own.in_task(was_tried, refusal));
                 poll_fn(|cx| match reply.poll_closed(cx) {

@@ -13,9 +13,10 @@ use crate::hold::Terms;
 use crate::local_queue::QueueHandle;
 
 /// Makes one attempt, whether or not other callers wait. Another one follows if it may have
-/// overtaken a release of this process that nobody awaits, and some more after a split vote of
-/// several servers, with random pauses: otherwise all competitors would leave the lock to each
-/// other. `limit`: when attempts have to be answered; split votes have their time beyond it.
+/// overtaken a release of this process that nobody awaits, or the clean-up of an abandoned call,
+/// and some more after a split vote of several servers, with random pauses: otherwise all
+/// competitors would leave the lock to each other. `limit`: when attempts have to be answered;
+/// split votes have their time beyond it.
 pub(super) async fn try_once(
     engine: &Arc<Engine>,
     order: &Order,

@@ -33,7 +33,8 @@ pub(crate) struct LocalQueues {
     pub(crate) shutdowns: Arc<Shutdowns>,
     /// Releases that the background thread has still to send.
     pub(super) in_background: Arc<ReleaseCounts>,
-    /// Releases that have left over the connection of a caller, and are not answered yet.
+    /// Releases that have left over the connection of a caller, and are not answered yet; clean-ups
+    /// that are not answered yet, and abandoned commands, which such releases follow.
     pub(super) leaving: Arc<ReleaseCounts>,
 }
 

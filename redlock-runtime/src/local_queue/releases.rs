@@ -2,8 +2,17 @@
 
 use std::sync::Arc;
 
-use super::queue::QueueHandle;
+use super::queue::{LocalQueues, QueueHandle};
 use super::release_counts::{CountedRelease, ReleaseCounts};
+use crate::key::LockKey;
+
+impl LocalQueues {
+    /// A command of an abandoned call may have taken the lock, which is freed again. An attempt of
+    /// another call may come before that.
+    pub(crate) fn abandoned(&self, key: &LockKey) -> CountedRelease {
+        CountedRelease::new(&self.leaving, key.shared())
+    }
+}
 
 impl QueueHandle {
     /// Has the background thread still to send a release of this key? An attempt over another
@@ -12,8 +21,8 @@ impl QueueHandle {
         self.shared.in_background.are_any(self.key().redis_key())
     }
 
-    /// Is a release of this key under way that nobody awaits? An attempt over another connection
-    /// may have overtaken it.
+    /// Is a release of this key under way that nobody awaits, or a clean-up? An attempt over
+    /// another connection may have overtaken it.
     pub(crate) fn is_leaving(&self) -> bool {
         self.shared.leaving.are_any(self.key().redis_key())
     }

@@ -8,6 +8,7 @@ use crate::backend::{Claim, Fault, Found, Release};
 use crate::background_thread::lasting_work::LastingWork;
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::local_queue::CountedRelease;
 use crate::pending::{PendingCommand, UnawaitedCommand};
 use crate::thread_exit::Unsent;
 
@@ -44,6 +45,7 @@ struct Way {
 fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
     let clean_up = CleanUp {
         engine: Arc::clone(engine),
+        leaving: Some(engine.abandoned(&claim.key)),
         claim,
         way,
         begun: None,
@@ -58,6 +60,8 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
 /// Frees an owner until that is answered, or the lease of the owner would be over.
 struct CleanUp {
     engine: Arc<Engine>,
+    /// A call that does not wait, and was refused, waits for the first answer.
+    leaving: Option<CountedRelease>,
     claim: Claim,
     way: Way,
     /// When it was polled first.
@@ -71,7 +75,7 @@ struct CleanUp {
 
 impl LastingWork for CleanUp {
     async fn run(&mut self) {
-        let Self { engine, claim, way, begun, pending, unawaited, unsent } = self;
+        let Self { engine, leaving, claim, way, begun, pending, unawaited, unsent } = self;
         let clock = engine.clock();
         let begun = *begun.get_or_insert_with(|| clock.now());
         let lease_end = begun.plus(claim.expire);
@@ -80,7 +84,9 @@ impl LastingWork for CleanUp {
         let mut repeats = way.repeats.iter();
         let mut repetition = Repetition::begin(engine);
         while clock.now() < until {
-            let again = match free(engine, claim, *way).await {
+            let answer = free(engine, claim, *way).await;
+            drop(leaving.take());
+            let again = match answer {
                 Ok(Found::Ours) if engine.backend.abilities().is_synchronous => return,
                 // A command that was sent twice because its connection broke may be granted twice,
                 // the second time after this answer.

@@ -147,6 +147,60 @@ fn a_call_that_does_not_wait_comes_behind_a_release_that_nobody_awaits() {
     assert_eq!(server.owner("k"), None);
 }
 
+/// Drops a call that has taken the lock, before it learns of that.
+async fn cancel(call: impl Future, has_taken: impl Fn() -> bool) {
+    let mut call = pin!(call);
+    assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    while !has_taken() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Their clean-up goes over another connection.
+#[test]
+fn a_call_that_does_not_wait_comes_behind_the_clean_up_of_cancelled_ones() {
+    let server = Server::new();
+    server.give_local_connection();
+    server.acquires_all();
+    let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
+    let is_taken = || server.owner("k").is_some();
+    let next_is_unanswered = |verb| server.next(verb, [Fate::LostReply]);
+    runtime().block_on(async {
+        next_is_unanswered("acquire");
+        cancel(redlock.lock("k").acquire(), is_taken).await;
+        drop(redlock.lock("k").try_acquire().await.unwrap().expect("it was abandoned"));
+        redlock.engine().pending.settled().await;
+        next_is_unanswered("acquire_all");
+        cancel(redlock.lock_all(["k", "other"]).acquire(), is_taken).await;
+        let keys = redlock.lock_all(["other", "k"]);
+        drop(keys.try_acquire().await.unwrap().expect("they were abandoned"));
+    });
+    settled(&redlock);
+    assert_eq!(server.owner("k"), None);
+}
+
+/// The background thread sends the commands of a runtime without a connection of its own.
+#[test]
+fn a_call_that_does_not_wait_comes_behind_cancelled_ones_of_the_background_thread() {
+    let server = Server::new();
+    server.acquires_all();
+    let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
+    let is_taken = || server.owner("k").is_some();
+    let next_is_slow = |verb| server.next(verb, [Fate::Slow(Duration::from_millis(100))]);
+    runtime().block_on(async {
+        next_is_slow("acquire");
+        cancel(redlock.lock("k").acquire(), is_taken).await;
+        drop(redlock.lock("k").try_acquire().await.unwrap().expect("it was abandoned"));
+        redlock.engine().pending.settled().await;
+        next_is_slow("acquire_all");
+        cancel(redlock.lock_all(["k", "other"]).acquire(), is_taken).await;
+        let keys = redlock.lock_all(["other", "k"]);
+        drop(keys.try_acquire().await.unwrap().expect("they were abandoned"));
+    });
+    settled(&redlock);
+    assert_eq!(server.owner("k"), None);
+}
+
 #[test]
 fn a_release_whose_runtime_ends_is_sent_again_by_the_background_thread() {
     let runtime = runtime();
