@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::counted::Counted;
 use super::poller_state::PollerState;
 use super::queue::{LocalQueue, QueueHandle};
+use super::state::Left;
 use super::waiter::Waiter;
 use crate::background_thread::stopped;
 use crate::thread_exit::Unsent;
@@ -75,7 +76,7 @@ impl QueueHandle {
                 PollerState::Resting { .. } => gone.is_some(),
             };
             if is_pollers && state.left.is_none() {
-                state.left = unsent.take();
+                state.left = Some(self.left(unsent.take()));
             }
             gone
         };
@@ -89,7 +90,11 @@ impl QueueHandle {
     /// until it has done so. Of several such callers, the first counts: another one that began and
     /// ended meanwhile would be progress.
     pub(crate) fn note_must_undo(&self) {
-        self.state().left.get_or_insert_with(Unsent::here);
+        self.state().left.get_or_insert_with(|| self.left(Some(Unsent::here())));
+    }
+
+    fn left(&self, unsent: Option<Unsent>) -> Left {
+        Left::new(unsent, self.shared.abandoned(self.key()))
     }
 }
 

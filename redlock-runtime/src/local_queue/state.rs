@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::poller_state::PollerState;
+use super::release_counts::CountedRelease;
 use super::waiters::Waiters;
 use crate::clock::Moment;
 use crate::hold::{Hold, Tenure};
@@ -34,10 +35,26 @@ pub(crate) struct QueueState {
     contention_credit: u32,
     pub(crate) poller: PollerState,
     /// Callers have left, and the poller has not undone their commands yet.
-    pub(crate) left: Option<Unsent>,
+    pub(crate) left: Option<Left>,
     /// A tenure that its holder left for the waiters of this process; other processes have their
     /// turn first. It counts as pending: no caller has the lock meanwhile.
     pub(crate) returned: Option<Box<(Tenure, PendingCommand)>>,
+}
+
+/// Callers that have left, until the poller has undone their commands. To be dropped outside of the
+/// mutex: this wakes the calls that wait for it.
+#[derive(Debug)]
+pub(crate) struct Left {
+    /// The end of a thread waits for it.
+    pub(crate) unsent: Option<Unsent>,
+    /// So does a call that does not wait, and was refused.
+    _leaving: CountedRelease,
+}
+
+impl Left {
+    pub(crate) fn new(unsent: Option<Unsent>, leaving: CountedRelease) -> Self {
+        Self { unsent, _leaving: leaving }
+    }
 }
 
 /// An attempt that a caller makes by itself.

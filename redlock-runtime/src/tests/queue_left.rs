@@ -5,12 +5,13 @@ use std::sync::Arc;
 use redis_model::Reply;
 use tokio::time::Instant;
 
-use super::fake::{MINUTE, SECOND};
+use super::fake::{Fate, MINUTE, SECOND};
 use super::fifo_queue::{EXPIRE, MOMENT, granted, waits, waits_for};
 use super::server::Server;
 use super::step::{PRESENT, Step, claim};
 use crate::backend::{Release, simulated};
 use crate::guard::LockGuard;
+use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::options::Wait;
 
@@ -91,4 +92,19 @@ fn whoever_stands_twice_at_the_head_of_the_queue_tells_the_next_one() {
     step.ask(&simulated::release(Release::leaving(&twice), true));
     let told = step.told();
     assert!(told.len() == 1 && told[0].starts_with("look "), "{told:?}");
+}
+
+/// Its poller is granted the lock for nobody.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_wait_comes_behind_a_cancelled_one_that_waited() {
+    let server = Server::new();
+    let redlock = server.client();
+    let queue = redlock.engine().local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
+    queue.state().note_contention();
+    server.next("join", [Fate::Slow(20 * MOMENT)]);
+    let waiting = redlock.lock("k").wait(Wait::Forever).acquire();
+    assert!(tokio::time::timeout(MOMENT, waiting).await.is_err());
+    assert!(server.owner("k").is_some());
+    drop(redlock.lock("k").try_acquire().await.unwrap().expect("it was abandoned"));
+    assert_eq!(server.owner("k"), None);
 }

@@ -273,7 +273,7 @@ mod tests {
             () = poller.patiently(pending()) => {}
             ended = answer => assert!(ended.unwrap().is_err_and(|error| error.is_unavailable())),
         }
-        let kept = || queue.state().left.as_ref().map(Unsent::id);
+        let kept = || queue.state().left.as_ref()?.unsent.as_ref().map(Unsent::id);
         let first = kept();
         assert!(first.is_some());
         queue.note_must_undo();

@@ -91,6 +91,8 @@ impl<S: Strategy> Poller<S> {
     fn next_step(&mut self) -> NextStep {
         let now = self.context.now();
         let queue = Arc::clone(&self.context.queue);
+        // Declared before the guard of the mutex, and so dropped after it.
+        let _undone;
         let mut state = queue.state();
         state.poller = PollerState::Busy;
         if let Some(returned) = state.returned.take() {
@@ -101,7 +103,7 @@ impl<S: Strategy> Poller<S> {
             if self.strategy.is_queued() {
                 return NextStep::LeaveQueue;
             }
-            state.left = None;
+            _undone = state.left.take();
             if state.in_hand == 0 && now >= self.lingers_until {
                 state.poller = PollerState::Absent;
                 self.has_retired = true;
@@ -111,7 +113,7 @@ impl<S: Strategy> Poller<S> {
             return rest(&mut state, until, RestReason::Idle);
         };
         // From here on, the poller makes attempts for callers that are still there.
-        state.left = None;
+        _undone = state.left.take();
         let (until, why) = self.rest_until(&mut state, now);
         let given_up = self.context.outage_ends_wait(&mut state);
         let until = until.min(state.waiters.earliest_end()).min(given_up);
@@ -228,12 +230,13 @@ impl<S: Strategy> Drop for Poller<S> {
             drop(thread.spawn(heir.run()));
             return;
         }
-        let (orphans, returned) = {
+        let (orphans, returned, undone) = {
             let mut state = queue.state();
-            (state.poller, state.left) = (PollerState::Absent, None);
+            state.poller = PollerState::Absent;
             // A holder may have left another one since.
-            (std::mem::take(&mut state.waiters), state.returned.take())
+            (std::mem::take(&mut state.waiters), state.returned.take(), state.left.take())
         };
+        drop(undone);
         for waiter in orphans.into_iter() {
             waiter.answer(Err(stopped("an acquire")));
         }
