@@ -50,9 +50,14 @@ impl QueueHandle {
         is_absent
     }
 
-    /// Puts a waiter that could not be given the lock back to the front.
+    /// Puts a waiter that could not be given the lock back to the front, unless it has gone.
     pub(crate) fn put_back(&self, waiter: Waiter) {
         let mut state = self.state();
+        // It is dropped outside of the mutex: it may have the waker of its caller, which is foreign
+        // code. One that goes later takes itself out of the queue before it ends.
+        if waiter.is_gone() {
+            return drop(state);
+        }
         let why = if self.shared.shutdowns.refuse(waiter.terms.shutdowns_before) {
             self.shutting_down()
         } else if state.poller == PollerState::Absent {

@@ -369,3 +369,30 @@ fn a_waiter_that_may_be_put_back_keeps_the_poller() {
     drop(in_hand);
     assert_eq!(state(), (0, false));
 }
+
+/// Takes the mutex of the queue when it is dropped.
+struct LocksAtItsEnd(Arc<LocalQueue>);
+
+impl std::task::Wake for LocksAtItsEnd {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for LocksAtItsEnd {
+    fn drop(&mut self) {
+        drop(self.0.state());
+    }
+}
+
+/// The waker of its caller is foreign code, which must not run under the mutex of the queue.
+#[test]
+fn a_waiter_that_has_gone_is_not_put_back() {
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
+    let (waiting, mut answer) = waiter(1, at(900));
+    let waker = Waker::from(Arc::new(LocksAtItsEnd(Arc::clone(&handle))));
+    assert!(pin!(&mut answer).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop((answer, waker));
+    handle.queue.state().poller = PollerState::Busy;
+    handle.put_back(waiting);
+    assert!(handle.queue.state().waiters.is_empty());
+    assert!(handle.queue.state().first().is_none());
+}
