@@ -9,15 +9,18 @@ use std::hash::Hash;
 #[derive(Debug)]
 pub(crate) struct LastOnes<K, V> {
     most: usize,
-    known: HashMap<K, V>,
-    /// The keys in the order in which they came. One that was taken out is still in it.
-    order: VecDeque<K>,
+    /// With the number that each key got when it came.
+    known: HashMap<K, (u64, V)>,
+    /// The keys in the order in which they came. One that was taken out is still in it, and may
+    /// have come again, with another number.
+    order: VecDeque<(u64, K)>,
+    last: u64,
 }
 
 impl<K: Hash + Eq + Clone, V> LastOnes<K, V> {
     /// `most`: how many are remembered.
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, known: HashMap::new(), order: VecDeque::new() }
+        Self { most, known: HashMap::new(), order: VecDeque::new(), last: 0 }
     }
 
     /// Remembers a key. `false`: it is remembered already, and keeps its place in the order.
@@ -26,12 +29,14 @@ impl<K: Hash + Eq + Clone, V> LastOnes<K, V> {
             return false;
         }
         if self.order.len() == self.most
-            && let Some(oldest) = self.order.pop_front()
+            && let Some((number, oldest)) = self.order.pop_front()
+            && self.known.get(&oldest).is_some_and(|(latest, _)| *latest == number)
         {
             self.known.remove(&oldest);
         }
-        self.order.push_back(key.clone());
-        self.known.insert(key.clone(), value);
+        self.last += 1;
+        self.order.push_back((self.last, key.clone()));
+        self.known.insert(key.clone(), (self.last, value));
         true
     }
 
@@ -39,7 +44,7 @@ impl<K: Hash + Eq + Clone, V> LastOnes<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.known.get(key)
+        self.known.get(key).map(|(_, value)| value)
     }
 
     /// Forgets a key, and returns what was known of it.
@@ -47,11 +52,26 @@ impl<K: Hash + Eq + Clone, V> LastOnes<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.known.remove(key)
+        self.known.remove(key).map(|(_, value)| value)
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.known.len().max(self.order.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_comes_again_is_one_of_the_last() {
+        let mut ones = LastOnes::new(2);
+        assert!(ones.add(&1, "first") && ones.take(&1) == Some("first"));
+        assert!(ones.add(&1, "again") && ones.add(&2, "next"));
+        assert_eq!((ones.get(&1), ones.get(&2)), (Some(&"again"), Some(&"next")));
+        assert!(ones.add(&3, "last"));
+        assert_eq!((ones.get(&1), ones.get(&2)), (None, Some(&"next")));
     }
 }
