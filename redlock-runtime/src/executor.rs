@@ -11,6 +11,7 @@ use tokio::task::coop::unconstrained;
 use super::background_thread::lasting_work::{self, LastingWork};
 use super::background_thread::{self, stopped};
 use super::clock::{Clock, Moment, paused_runtime};
+use super::process::{self, OfProcess};
 use super::report::{Admission, Reports, Topic};
 use crate::error::LockError;
 
@@ -106,6 +107,7 @@ impl Executor {
             drop(reply.send(outcome));
         })?;
         // Not bound by the budget of the caller's task: it may block on this, and would never hear.
+        let answer = OfProcess::new(process::id(), answer);
         unconstrained(answer).await.map_err(|_| stopped(what))
     }
 
@@ -120,6 +122,7 @@ impl Executor {
             let clock = self.clock();
             self.spawn_lasting(Timer { clock, moment: clock.now().plus(limit), ring })?;
         }
+        let rings = OfProcess::new(process::id(), rings);
         Ok(async move { drop(unconstrained(rings).await) })
     }
 }

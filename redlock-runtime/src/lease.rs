@@ -15,6 +15,7 @@ use crate::body::HoldLink;
 use crate::body::reentrancy::lookup;
 use crate::error::LockError;
 use crate::hold::Hold;
+use crate::process::OfProcess;
 
 /// The lease of a lock that is held: what it is called, how long it may be relied on, and when it
 /// is lost. Cheap to clone; it does not keep the lock.
@@ -250,7 +251,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        self.hold.over().await;
+        OfProcess::new(self.hold.client.process, Box::pin(self.hold.over())).await;
         self.hold.lost().unwrap_or(LostReason::Released)
     }
 

@@ -5,7 +5,9 @@
 //! locked for ever. So each process has its own statics, and what belongs to another process is
 //! neither locked nor dropped.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use forkguard::Guard;
 use once_cell::race::OnceBox;
@@ -100,6 +102,39 @@ pub(crate) fn latest() -> ProcessId {
     LATEST.load(Ordering::Relaxed)
 }
 
+/// What the process that made it drops. The child of a fork forgets it: another thread of the
+/// parent may hold a mutex that the drop would lock, as those of timers, semaphores and tasks.
+#[derive(Debug)]
+pub(crate) struct OfProcess<T> {
+    /// `None` only while it is dropped.
+    value: Option<T>,
+    process: ProcessId,
+}
+
+impl<T> OfProcess<T> {
+    /// `process`: the running one.
+    pub(crate) fn new(process: ProcessId, value: T) -> Self {
+        Self { value: Some(value), process }
+    }
+}
+
+impl<F: Future + Unpin> Future for OfProcess<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(future) = &mut self.value else { unreachable!("it is not dropped yet") };
+        Pin::new(future).poll(cx)
+    }
+}
+
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        if self.process != id() {
+            std::mem::forget(self.value.take());
+        }
+    }
+}
+
 /// A static of which each process has its own.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
@@ -173,6 +208,15 @@ mod tests {
         assert_eq!(statics.set(42, "again"), Err(LockError::AlreadyInitialized));
         assert_eq!(statics.set(43, "grandchild"), Ok(()));
         assert_eq!(statics.last(), Some(&"grandchild"));
+    }
+
+    #[test]
+    fn what_belongs_to_another_process_is_not_dropped() {
+        let value = std::sync::Arc::new(());
+        drop(OfProcess::new(id(), std::sync::Arc::clone(&value)));
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
+        drop(OfProcess::new(id() + 1, std::sync::Arc::clone(&value)));
+        assert_eq!(std::sync::Arc::strong_count(&value), 2);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::error::LockError;
 use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::local_queue::CountedRelease;
+use crate::process::OfProcess;
 use crate::thread_exit::Unsent;
 
 /// Runs a command on the executor of the client, and returns what it sends. It goes on if the
@@ -25,7 +26,8 @@ pub(super) async fn on_executor<'a, T: Send + 'static, F: Future<Output = ()> + 
     keys: impl Iterator<Item = &'a LockKey> + Clone,
     command: impl FnOnce(oneshot::Sender<T>) -> F,
 ) -> Result<T, LockError> {
-    let (reply, mut answer) = oneshot::channel();
+    let (reply, answer) = oneshot::channel();
+    let mut answer = OfProcess::new(engine.process, answer);
     let caller = Caller { engine, keys, is_answered: false, gone: Arc::default() };
     // From here on: a shutdown may come before the task begins.
     let (gone, pending) = (Arc::clone(&caller.gone), engine.pending.begin());

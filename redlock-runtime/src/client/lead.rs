@@ -14,6 +14,7 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 use crate::pending::PendingCommand;
+use crate::process::OfProcess;
 use crate::shield::tell;
 use crate::state::LostReason;
 
@@ -152,12 +153,13 @@ impl Candidate {
     /// Returns when the time is up, or with a shutdown.
     async fn pause(&self, time: Duration) -> Result<(), LockError> {
         // The caller may have no timers.
-        let mut alarm = pin!(self.engine().executor().alarm(Some(time))?);
-        let mut shutdown =
-            pin!(self.engine().shutdowns().begins_after(Some(self.shutdowns_before)));
+        let engine = self.engine();
+        let mut alarm = pin!(engine.executor().alarm(Some(time))?);
+        let shutdown = Box::pin(engine.shutdowns().begins_after(Some(self.shutdowns_before)));
+        let mut shutdown = OfProcess::new(engine.process, shutdown);
         poll_fn(|cx| match alarm.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => shutdown.as_mut().poll(cx),
+            Poll::Pending => Pin::new(&mut shutdown).poll(cx),
         })
         .await;
         Ok(())

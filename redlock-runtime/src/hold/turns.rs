@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::process::{self, OfProcess};
 use crate::shield::shielded;
 
 /// One turn at a time, in the order of the requests. Nothing is allocated before the first request.
@@ -15,14 +16,14 @@ pub(crate) struct Turns {
 
 /// A turn; dropping it ends it.
 pub(crate) struct Turn {
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<OfProcess<OwnedSemaphorePermit>>,
     /// The turn of the call around this one.
     around: Option<Arc<Turn>>,
 }
 
 impl Turn {
     fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self { permit: Some(permit), around: None }
+        Self { permit: Some(OfProcess::new(process::latest(), permit)), around: None }
     }
 
     /// A turn of a call inside of another one, whose turn lasts for as long as this one.

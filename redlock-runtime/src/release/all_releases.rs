@@ -103,6 +103,8 @@ fn worse(one: ReleaseOutcome, other: ReleaseOutcome) -> ReleaseOutcome {
 mod tests {
     use super::*;
     use crate::mutex::Mutex;
+    use crate::process::{self, OfProcess};
+    use crate::release::release_future::Sending;
 
     #[tokio::test]
     async fn the_worst_outcome_is_told() {
@@ -112,7 +114,9 @@ mod tests {
         assert_eq!(all(pending).await, Some(Ok(Released::Stolen)));
         let fault = Fault { nodes: Vec::new(), is_unknown: true, is_final: false };
         let failed = fault.clone();
-        let failing = ReleaseFuture::Here(Mutex::new(Box::pin(async move { Err(failed) })));
+        let failing: Sending = Box::pin(async move { Err(failed) });
+        let failing = OfProcess::new(process::id(), failing);
+        let failing = ReleaseFuture::Here(Mutex::new(failing));
         assert_eq!(all(vec![failing, now(Released::Expired)]).await, Some(Err(fault)));
         let (gone, answer) = tokio::sync::oneshot::channel();
         drop(gone);

@@ -9,9 +9,12 @@ use tokio::task::coop::unconstrained;
 use crate::backend::Fault;
 use crate::engine::Engine;
 use crate::mutex::Mutex;
+use crate::process::OfProcess;
 use crate::state::Released;
 
 pub(super) type ReleaseOutcome = Result<Released, Fault>;
+
+pub(super) type Sending = Pin<Box<dyn Future<Output = ReleaseOutcome> + Send>>;
 
 /// The outcome of a release. `None`: the background stopped. Dropping the future loses the outcome
 /// only.
@@ -28,7 +31,7 @@ pub(crate) enum ReleaseFuture {
     },
     /// The release is sent by the task that polls. The mutex is never locked: it makes the future
     /// `Sync`.
-    Here(Mutex<Pin<Box<dyn Future<Output = ReleaseOutcome> + Send>>>),
+    Here(Mutex<OfProcess<Sending>>),
     /// Those of all keys of a hold.
     All(Pin<Box<dyn Future<Output = Option<ReleaseOutcome>> + Send + Sync>>),
 }
@@ -38,7 +41,7 @@ impl ReleaseFuture {
         engine: &Engine,
         sending: impl Future<Output = ReleaseOutcome> + Send + 'static,
     ) -> Self {
-        Self::Here(Mutex::new(engine.polled_by_caller(sending)))
+        Self::Here(Mutex::new(OfProcess::new(engine.process, engine.polled_by_caller(sending))))
     }
 }
 

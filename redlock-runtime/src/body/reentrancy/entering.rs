@@ -15,6 +15,7 @@ use crate::error::{AlreadyHeldReason, LockError};
 use crate::hold::Turn;
 use crate::kind::Kind;
 use crate::options::Wait;
+use crate::process::OfProcess;
 
 /// A call that re-entered a hold, until it is done.
 #[derive(Debug)]
@@ -24,13 +25,15 @@ pub(crate) struct Reentry {
 }
 
 /// A call that waits until its siblings are done.
-pub(crate) struct Entering(Pin<Box<dyn Future<Output = Result<Reentry, LockError>> + Send + Sync>>);
+pub(crate) struct Entering(OfProcess<Work>);
+
+type Work = Pin<Box<dyn Future<Output = Result<Reentry, LockError>> + Send + Sync>>;
 
 impl Future for Entering {
     type Output = Result<Reentry, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
+        Pin::new(&mut self.0).poll(cx)
     }
 }
 
@@ -79,7 +82,7 @@ impl Reenterable {
     /// parent. The timer runs on the executor, so that neither a sibling that is not polled nor a
     /// caller without timers prolongs the wait.
     pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait, key: &str) -> Entering {
-        let (engine, key) = (Arc::clone(engine), key.to_owned());
+        let (engine, key, process) = (Arc::clone(engine), key.to_owned(), engine.process);
         let entered = tokio::task::unconstrained(async move {
             let (executor, clock) = (engine.executor(), engine.clock());
             let started = clock.now();
@@ -106,10 +109,11 @@ impl Reenterable {
             })
             .await
         });
-        Entering(Box::pin(async move {
+        let work = async move {
             budget::spend().await;
             entered.await
-        }))
+        };
+        Entering(OfProcess::new(process, Box::pin(work)))
     }
 
     fn reenter(&self, turn: Turn) -> Reentry {
