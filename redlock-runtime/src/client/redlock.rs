@@ -126,11 +126,13 @@ impl Redlock {
     /// Calls that wait for a lock of this client fail with
     /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose command is on its way to
     /// the server does so when that is answered, within `reply_timeout`, or within twice that time
-    /// on N masters and with the restart guard. So do calls that ask for a lock before this
+    /// on N masters and with the restart guard. A call that sent its command by itself, as nobody
+    /// else in its process wanted the lock, hears of the answer when it is polled: one that is not
+    /// polled is waited for until `within` is over. So do calls that ask for a lock before this
     /// returns. None of them takes a lock meanwhile: one that is granted a lock all the same gives
     /// it back, without its `min_hold` and without running its body, and that release is waited
-    /// for. So is a call that was granted a lock before, and has not been polled since: for a
-    /// second at most, after which its lock is taken back.
+    /// for. So is a call that waited for its lock, was granted it before, and has not been polled
+    /// since: for a second at most, after which its lock is taken back.
     ///
     /// Holders finish: their locks stay held and are renewed. A call that is made inside of a hold
     /// of this client is served as long as that hold goes on: a body may re-enter its lock, wait
