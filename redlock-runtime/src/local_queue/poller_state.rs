@@ -15,9 +15,11 @@ pub(crate) enum PollerState {
 }
 
 impl PollerState {
-    /// Does it wait in the queue of the server, or pause between two attempts?
+    /// Does it rest with something to give up once no caller waits: its entry in the queue of the
+    /// server, or the next of its attempts?
     pub(crate) fn is_waiting(self) -> bool {
-        matches!(self, Self::Resting { why: RestReason::Waits, .. })
+        let reasons = [RestReason::Waits, RestReason::TakenHereInQueue];
+        matches!(self, Self::Resting { why, .. } if reasons.contains(&why))
     }
 }
 
@@ -29,6 +31,8 @@ pub(crate) enum RestReason {
     /// The lock is taken in this process. A newcomer can rely on being woken at its end only while
     /// that is so.
     TakenHere,
+    /// The same, while it has an entry in the queue of the server.
+    TakenHereInQueue,
     /// It waits in the queue of the server, or pauses between two attempts.
     Waits,
 }

@@ -94,6 +94,29 @@ fn whoever_stands_twice_at_the_head_of_the_queue_tells_the_next_one() {
     assert!(told.len() == 1 && told[0].starts_with("look "), "{told:?}");
 }
 
+/// Somebody has deleted the key of the lock meanwhile, so that another caller of the process has it
+/// when the poller looks.
+#[tokio::test(start_paused = true)]
+async fn a_poller_leaves_the_queue_when_its_last_waiter_is_served_by_its_own_process() {
+    let server = Server::new();
+    let redlock = server.client();
+    server.set("k", MINUTE);
+    let waiter = waits(&redlock).await;
+    assert_eq!(server.waiting(), 1);
+    server.remove("k");
+    // The poller looks a second after it came, and finds the lock taken in its process.
+    tokio::time::sleep(998 * MOMENT).await;
+    let between = redlock.lock("k").expire(EXPIRE).try_acquire().await.unwrap().unwrap();
+    tokio::time::sleep(MOMENT).await;
+    for _ in 0..9 {
+        tokio::task::yield_now().await;
+    }
+    drop(between);
+    let _guard = granted(waiter).await;
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(server.waiting(), 0);
+}
+
 /// Its poller is granted the lock for nobody.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_does_not_wait_comes_behind_a_cancelled_one_that_waited() {

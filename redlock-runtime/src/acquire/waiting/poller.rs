@@ -123,6 +123,11 @@ impl<S: Strategy> Poller<S> {
     /// Until when no attempt is due, and why.
     fn rest_until(&mut self, state: &mut QueueState, now: Moment) -> (Moment, RestReason) {
         let was_freed = std::mem::take(&mut state.is_freed);
+        let taken_here = if self.strategy.is_queued() {
+            RestReason::TakenHereInQueue
+        } else {
+            RestReason::TakenHere
+        };
         if state.ends_with_news() {
             let pause = if self.strategy.has_queue(&self.context.engine) {
                 backoff::HOLDER_HERE
@@ -135,10 +140,10 @@ impl<S: Strategy> Poller<S> {
                 // The holder does not learn when the outage is over.
                 until = until.min(self.strategy.plan_next_ask(was_freed, now));
             }
-            return (until, RestReason::TakenHere);
+            return (until, taken_here);
         }
         if let Some(answered_by) = state.direct_attempt_ends(now) {
-            return (answered_by, RestReason::TakenHere);
+            return (answered_by, taken_here);
         }
         (self.strategy.plan_next_ask(was_freed, now), RestReason::Waits)
     }

@@ -339,7 +339,8 @@ fn a_poller_in_line_hears_that_the_last_waiter_was_served() {
     let (hold, _, tenure) = two_holds();
     let (waiting, _answer) = waiter(1, at(900));
     handle.enter(waiting, 0);
-    for (why, is_news) in [(RestReason::TakenHere, false), (RestReason::Waits, true)] {
+    let reasons = [RestReason::TakenHere, RestReason::TakenHereInQueue, RestReason::Waits];
+    for (why, is_news) in reasons.into_iter().zip([false, true, true]) {
         let (waiting, _answer) = waiter(2, at(900));
         handle.queue.state().waiters = Waiters::default();
         handle.queue.state().waiters.push_back(waiting);

@@ -15,7 +15,9 @@ impl QueueState {
                 end < until
                     || match why {
                         RestReason::Idle => true,
-                        RestReason::TakenHere => !self.ends_with_news(),
+                        RestReason::TakenHere | RestReason::TakenHereInQueue => {
+                            !self.ends_with_news()
+                        }
                         RestReason::Waits => false,
                     }
             }
