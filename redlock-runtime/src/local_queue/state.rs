@@ -46,6 +46,7 @@ pub(crate) struct QueueState {
 #[derive(Debug)]
 pub(crate) struct Left {
     /// The end of a thread waits for it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "its drop tells that they are undone"))]
     pub(crate) unsent: Option<Unsent>,
     /// So does a call that does not wait, and was refused.
     _leaving: CountedRelease,
