@@ -2,6 +2,7 @@
 
 use redlock::deadpool_redis::Runtime;
 use redlock::deadpool_redis::cluster::Config;
+use redlock::deadpool_redis::redis::from_redis_value;
 use redlock::{LockGuard, Redlock, Released};
 
 use crate::support::{Cluster, Raw, Server, eventually, secs};
@@ -95,6 +96,28 @@ async fn are_renewed_half_moved(cluster: &Cluster, redlock: &Redlock, moved: &[u
     for guard in guards {
         assert_eq!(guard.release().await.unwrap(), Released::Released);
     }
+}
+
+/// The script takes the only entry out of the queue, whose key counts as one of the other master
+/// from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_others_their_turn_while_its_slot_is_moved_has_handed_the_lock_over() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let migration = Migration::of(&cluster, "lock:{s}-0").await;
+    let text = concat!(script!("hand_over.lua"), shared!("holders.lua"), script!("rotate.lua"));
+    let [lock, counter, queue] = ["lock:{s}-0", "lock:{s}-0::fence", "lock:{s}-0::queue"];
+    for key in [lock, MARK, counter] {
+        migration.from.cmd(&["SET", key, "1", "PX", "60000"]).await;
+    }
+    migration.from.cmd(&["RPUSH", queue, "10000 20000 1 - waits"]).await;
+    migration.begin().await;
+    let keys = ["EVAL", text, "4", lock, MARK, counter, queue];
+    let args = ["1", "1", "1", "again", "10000", "20000", "1", "-"];
+    let reply = migration.from.try_cmd(&[&keys[..], &args].concat()).await;
+    let answer: Vec<i64> = from_redis_value(reply.unwrap()).unwrap();
+    assert!(matches!(answer[..], [-1, _]), "{answer:?}");
+    let holder: String = from_redis_value(migration.from.cmd(&["GET", lock]).await).unwrap();
+    assert_eq!(holder, "waits");
 }
 
 /// The fencing mark in the slot of `{s}`.

@@ -18,7 +18,7 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
     (&enqueue::SCRIPT, "a552b6e8cf979a4cff24e4bd7e997cbf8012c842"),
-    (&rotate::SCRIPT, "57389c76346a4fabc787d4df0d4d5a04ad9dac35"),
+    (&rotate::SCRIPT, "8a81691fa7c646c682c5a89fef37dd5ff603b4e4"),
     (&nudge::SCRIPT, "39ec86664f350c3c17e0fde299cb6c1179960d50"),
     (&release_all::SCRIPT, "023f9ab96c29051136f95e55364228d41214a11c"),
     (&release::SCRIPT, "b89fa7398cfe850d214bb41f95d13e12dcb8c346"),

@@ -8,7 +8,7 @@
 -- ARGV[8] channel
 -- Returns {1, first fencing token, last, time}: kept; {2, remaining ms of the holder, holder, time,
 -- how many entries are ahead, 1 if it gets signals, or 0}: handed over; {0, time} (gone) or
--- {-1, time} (another owner)
+-- {-1, time} (another owner, also where the lock was handed over, and the process is in no queue)
 local lock, mark, counter, queue_key, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local now = clock()
 local holder = redis.call('GET', lock)
@@ -21,7 +21,12 @@ redis.pcall('PEXPIRE', lock, ARGV[5])
 local queue = queue_of(lock, mark, counter, queue_key, owner)
 if queue.hand_over(owner, ARGV[2], ARGV[3]) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')
-  local length = redis.call('RPUSH', queue_key, entry)
+  -- pcall: a queue whose only entry was removed cannot be written while its slot is moved. The lock
+  -- has another owner by now.
+  local length = redis.pcall('RPUSH', queue_key, entry)
+  if type(length) ~= 'number' then
+    return {-1, now}
+  end
   redis.call('PEXPIRE', queue_key, queue_life)
   local is_signalled = ARGV[8] == '-' and 0 or 1
   local next_holder = queue.describe_holder(redis.call('GET', lock))
