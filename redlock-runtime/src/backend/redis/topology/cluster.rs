@@ -20,12 +20,18 @@ use crate::backend::{
 };
 use crate::error::LockError;
 use crate::fencing::FencingToken;
+use crate::mutex::Mutex;
 use crate::shield::tell;
 use crate::together::together;
+
+/// How long the leases of a slot are renewed one by one after a call for several of them failed.
+const SPLIT: Duration = Duration::from_secs(1);
 
 /// The locks of a cluster. [`Shards`] finds the master of each key, and follows it when it moves.
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
+    /// The slots whose leases are renewed one by one, and until when.
+    split_slots: Mutex<HashMap<u16, Instant>>,
     pub(super) health: Arc<ClusterHealth>,
 }
 
@@ -54,7 +60,7 @@ impl RedisCluster {
         let prefix = Arc::clone(&options.prefix);
         let node = RedisNode::new(name, shards, options);
         let health = Arc::new(ClusterHealth::new(node.route.clone(), prefix));
-        Self { node, health }
+        Self { node, split_slots: Mutex::default(), health }
     }
 }
 
@@ -65,17 +71,36 @@ impl RedisCluster {
         self.node.route.core.source.inner.repeats_unseen()
     }
 
-    /// Renews leases of one slot together. If that fails and there is time left, renews each by
-    /// itself: a slot that is being moved serves its keys one by one, and one refused key must not
-    /// keep the others from being renewed.
+    /// Have leases of this slot to be renewed one by one, as a call for several has just failed?
+    fn is_split(&self, slot: u16) -> bool {
+        self.split_slots.lock().get(&slot).is_some_and(|end| Instant::now() < *end)
+    }
+
+    fn split(&self, slot: u16) {
+        let (mut slots, now) = (self.split_slots.lock(), Instant::now());
+        slots.retain(|_, end| now < *end);
+        slots.insert(slot, now + SPLIT);
+    }
+
+    /// Renews leases of one slot together. If that fails, renews each by itself, now if there is
+    /// time left, and for a while: a slot that is being moved serves its keys one by one, and one
+    /// refused key must not keep the others from being renewed. The client library waits for such a
+    /// slot before it gives up, for longer than a renewal of a short lease may take.
     fn renew_slot<'a>(&'a self, claims: &'a [Claim], end: Instant) -> NodeList<'a> {
         Box::pin(async move {
             let left = || end.saturating_duration_since(Instant::now());
-            if claims.len() > 1 && !self.waits_for_slots() {
+            if let [first, _, ..] = claims
+                && !self.waits_for_slots()
+                && !self.is_split(first.key.slot())
+            {
                 match self.node.renew(claims, left()).await {
                     Ok(found) => return found.into_iter().map(Ok).collect(),
-                    Err(fault) if left().is_zero() => return vec![Err(fault); claims.len()],
-                    Err(_) => {}
+                    Err(fault) => {
+                        self.split(first.key.slot());
+                        if left().is_zero() {
+                            return vec![Err(fault); claims.len()];
+                        }
+                    }
                 }
             }
             let calls = claims.chunks(1).map(|claim| self.node.renew(claim, left()));
@@ -161,11 +186,16 @@ impl BackgroundWork for RedisCluster {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+
     use super::super::fake_server::fake_server;
     use super::*;
     use crate::backend::redis::commands::is_passing;
-    use crate::backend::redis::connection::Direct;
+    use crate::backend::redis::connection::{Direct, bulk};
     use crate::error::NodeErrorKind;
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::owner::Owner;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -174,6 +204,41 @@ mod tests {
         assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
         assert!(!is_passing::<Shards>(NodeErrorKind::NoPermission));
         assert!(!is_passing::<Direct>(NodeErrorKind::Cluster));
+    }
+
+    /// The client library waits for the slot before it tells the answer, for longer than a renewal
+    /// of a short lease may take: no time is left for further calls.
+    #[tokio::test]
+    async fn leases_of_a_slot_that_is_moved_are_renewed_one_by_one_for_a_while() {
+        let (port, together) = (Arc::new(AtomicU16::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (at, count) = (Arc::clone(&port), Arc::clone(&together));
+        let answer = move |command: &str| {
+            if command.contains("SLOTS") {
+                let (host, port) = (bulk("127.0.0.1"), at.load(Ordering::Relaxed));
+                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n{host}\r\n:{port}\r\n")
+            } else if command.matches("lock:{s}").count() > 1 {
+                count.fetch_add(1, Ordering::Relaxed);
+                "-TRYAGAIN soon\r\n".to_owned()
+            } else if command.contains("EVALSHA") {
+                "*1\r\n:1795000000000000\r\n".to_owned()
+            } else {
+                "+OK\r\n".to_owned()
+            }
+        };
+        port.store(fake_server(answer).await, Ordering::Relaxed);
+        let url = format!("redis://127.0.0.1:{}", port.load(Ordering::Relaxed));
+        let cluster = RedisCluster::open(&[url], None, SECOND, NodeOptions::default()).unwrap();
+        let claims = ["{s}-1", "{s}-2"].map(|name| {
+            let (key, owner) = (LockKey::new("lock:", name).unwrap(), Owner::of_nobody("model"));
+            Claim { key, owner, expire: SECOND, kind: Kind::Exclusive }
+        });
+        // The connection is made.
+        cluster.renew(&claims[..1], 60 * SECOND).await.unwrap();
+        cluster.renew(&claims, SECOND / 64).await.unwrap_err();
+        let found = cluster.renew(&claims, 60 * SECOND).await.unwrap();
+        assert_eq!(found, [Some(Found::Ours); 2]);
+        let together = together.load(Ordering::Relaxed);
+        assert!(together <= 3, "one call was sent three times at most: {together}");
     }
 
     /// What a cluster fails with whose first servers are at these ports.
