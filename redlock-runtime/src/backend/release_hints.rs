@@ -55,7 +55,7 @@ impl FromIterator<Self> for HintRegistration {
 pub(crate) trait ReleaseHints: Send + Sync {
     /// Requests one hint for the time when the lock of `claim` is released. The owner of the claim
     /// is used for nothing else. A hint may be lost, or come in vain; the server forgets the
-    /// request after a minute at the latest.
+    /// request after a minute at the latest, unless others queue for the lock.
     ///
     /// A request for an exclusive lock that several holders have keeps out others of shared kinds
     /// that come later, until it is cancelled, or for two seconds: without it, readers that never

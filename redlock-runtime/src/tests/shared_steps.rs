@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use redis_model::Reply;
+
 use super::fake::{MINUTE, SECOND};
 use super::step::{
-    ABSENT, DYING, MAILBOX, PRESENT, READ, Step, WRITE, claim, permit, reader, writer,
+    ABSENT, DYING, MAILBOX, PRESENT, QUEUE, READ, Step, WRITE, claim, is_there, permit, reader,
+    writer,
 };
 use crate::backend::simulated::{self, SimulatedReply};
 use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, Look, QueueSignal, Release};
@@ -346,4 +349,40 @@ fn requests_of_writers_that_are_gone_do_not_hide_the_one_that_keeps_readers_out(
     assert!(matches!(downgraded, Downgraded::Granted { .. }), "{downgraded:?}");
     assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
     assert!(!step.enters(&reader()), "a writer waits");
+}
+
+/// A leader does not release, and its candidates, of whom some are killed, ask once a second.
+#[test]
+fn hints_of_the_gone_end_while_others_ask_for_theirs() {
+    let mut step = Step::new();
+    assert!(step.enters(&claim(WRITE, HOUR)));
+    let gone = writer();
+    assert!(step.ask(&simulated::hint(&gone, ABSENT)));
+    for _ in 0..61 {
+        let asks = writer();
+        assert!(step.ask(&simulated::hint(&asks, PRESENT)));
+        step.pass(SECOND);
+        step.ask(&simulated::release(Release::leaving(&asks), true));
+        assert!(step.ask(&simulated::hint(&writer(), MAILBOX)), "another one is killed");
+    }
+    let Reply::Array(left) = step.server.execute(&[b"LRANGE", QUEUE, b"0", b"-1"]) else {
+        panic!("it is a list")
+    };
+    assert!(left.len() < 61, "{} are left", left.len());
+    let owner = gone.owner.as_str().as_bytes();
+    assert!(!left.iter().any(|entry| matches!(entry, Reply::Bulk(text) if text.ends_with(owner))));
+}
+
+/// They look once a second, or more seldom.
+#[test]
+fn a_hint_does_not_shorten_the_life_of_a_queue() {
+    let mut step = Step::new();
+    assert!(step.enters(&claim(WRITE, HOUR)));
+    assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
+    step.pass(59 * SECOND);
+    let waiting = writer();
+    step.enqueues(&waiting, PRESENT);
+    assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
+    step.pass(59 * SECOND);
+    assert!(!step.looks(&waiting) && is_there(&step, QUEUE));
 }

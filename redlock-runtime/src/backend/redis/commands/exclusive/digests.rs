@@ -16,7 +16,7 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&raise::SCRIPT, "082ca25f6aa33f3aca8b2c6f9c66397699c94c96"),
     (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
-    (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
+    (&release_hint::SCRIPT, "234fa796c03803d6ea0e75ab3a24f899c631464a"),
     (&enqueue::SCRIPT, "a552b6e8cf979a4cff24e4bd7e997cbf8012c842"),
     (&rotate::SCRIPT, "8a81691fa7c646c682c5a89fef37dd5ff603b4e4"),
     (&nudge::SCRIPT, "39ec86664f350c3c17e0fde299cb6c1179960d50"),

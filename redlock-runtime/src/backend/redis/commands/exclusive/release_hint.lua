@@ -18,5 +18,9 @@ if ARGV[3] == '0' and (holder == '<readers>' or holder == '<permits>') then
 end
 local entry_start = string.format('0 %.0f %s %s ', stays_until, ARGV[3], ARGV[2])
 redis.call('RPUSH', KEYS[2], entry_start .. ARGV[1])
-redis.call('PEXPIRE', KEYS[2], 60000)
+-- A queue that has an expiry keeps it: hints of processes that are gone would stay for as long as
+-- others ask for theirs. Those ask again within a second.
+if redis.call('PTTL', KEYS[2]) < 0 then
+  redis.call('PEXPIRE', KEYS[2], 60000)
+end
 return stays_until == 0 and 1 or 2
