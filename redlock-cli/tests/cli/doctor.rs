@@ -298,7 +298,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     load_scripts(&server).await;
     let (grade, text) = finding(&doctor("locks").await, "rights");
     assert_eq!(grade, "good", "{text}");
-    let kinds = "read locks and permits would need +evalsha|b58b514f0bc3c62d0e18f380ca75c52ef3857c";
+    let kinds = "read locks and permits would need +evalsha|d942b058c499f3ad3401fa6b8a5d6507d96ca1";
     assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
     let doctor_of_locks = doctor("locks").await;
     assert_eq!(finding(&doctor_of_locks, "locking").0, "good");

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use redis_model::Reply;
+
 use super::fake::{MINUTE, SECOND};
 use super::step::{
     ABSENT, HOLDERS, LOCK, PRESENT, QUEUE, READ, Step, WRITE, claim, delete, is_there, permit,
@@ -117,6 +119,20 @@ fn an_owner_that_has_the_lock_or_leaves_stands_nowhere_in_the_queue() {
             assert!(!is_there(&step, QUEUE), "{kind:?} {way}");
         }
     }
+}
+
+/// The lease of another one goes on, so that the set does not end with theirs.
+#[test]
+fn readers_that_die_beside_one_that_lives_do_not_add_up() {
+    let (mut step, lives) = (Step::new(), claim(READ, MINUTE));
+    assert!(step.enters(&lives));
+    for _ in 0..100 {
+        assert!(step.enters(&claim(READ, SECOND)));
+        step.pass(2 * SECOND);
+        assert_eq!(step.ask(&simulated::renew(std::slice::from_ref(&lives))), [Found::Ours]);
+    }
+    let count = step.server.execute(&[b"ZCOUNT", HOLDERS, b"-inf", b"+inf"]);
+    assert!(matches!(count, Reply::Int(..=20)), "{count:?}");
 }
 
 /// Readers, or permits, would be quicker each time.

@@ -5,7 +5,7 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "b58b514f0bc3c62d0e18f380ca75c52ef3857cbe"),
+    (&acquire::SCRIPT, "d942b058c499f3ad3401fa6b8a5d6507d96ca160"),
     (&enqueue::SCRIPT, "9d9318d26ea4168f7757a050e314e1fc8bc8b442"),
     (&release::SCRIPT, "046ac47fa1da77e881ad06ec90cbc37282955abb"),
     (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
