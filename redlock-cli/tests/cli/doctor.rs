@@ -282,7 +282,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
         all.replace(&format!(" +evalsha|{digest}"), "")
     };
     let (acquire, release_all) =
-        ("5b86c07c789b1b81811d4a886333569b9ff318d3", "023f9ab96c29051136f95e55364228d41214a11c");
+        ("5b86c07c789b1b81811d4a886333569b9ff318d3", "a75f7b2caa6e5f25a7a25c140a2f382172eea5ed");
     let server = Server::builder()
         .acl(&strict)
         .acl(&without("lockless", acquire))
@@ -298,7 +298,7 @@ async fn a_user_of_the_scripts_that_are_loaded() {
     load_scripts(&server).await;
     let (grade, text) = finding(&doctor("locks").await, "rights");
     assert_eq!(grade, "good", "{text}");
-    let kinds = "read locks and permits would need +evalsha|d942b058c499f3ad3401fa6b8a5d6507d96ca1";
+    let kinds = "read locks and permits would need +evalsha|c885c738023f52af7e63927249437df0a35c5a";
     assert!(text.contains(kinds) && text.contains("`release` would need +eval"), "{text}");
     let doctor_of_locks = doctor("locks").await;
     assert_eq!(finding(&doctor_of_locks, "locking").0, "good");

@@ -121,6 +121,35 @@ fn an_owner_that_has_the_lock_or_leaves_stands_nowhere_in_the_queue() {
     }
 }
 
+/// Its first entry was handed the lock, and the second one still stands in the queue.
+#[test]
+fn an_owner_that_lets_go_of_a_shared_lock_is_not_handed_it_again() {
+    for (kind, word) in [(READ, "r"), (permit(2).kind, "p2")] {
+        for others in ["nobody", "a holder", "a waiter ahead"] {
+            let (mut step, [twice, other]) = (Step::new(), [(); 2].map(|()| claim(kind, MINUTE)));
+            assert!(step.enters(&twice));
+            let queued = match others {
+                "nobody" => vec![&twice],
+                "a holder" => {
+                    assert!(step.enters(&other));
+                    vec![&twice]
+                }
+                _ => vec![&other, &twice],
+            };
+            for claim in queued {
+                let entry = format!("60000 120000 {word} {PRESENT} {}", claim.owner.as_str());
+                step.server.execute(&[b"RPUSH", QUEUE, entry.as_bytes()]);
+            }
+            let (found, _) = step.ask(&simulated::release(Release::of(&twice), true));
+            assert_eq!(found, Found::Ours, "{word}, {others}");
+            let told = step.told();
+            let is_handed = told.iter().any(|told| told.contains(twice.owner.as_str()));
+            assert!(!is_handed, "{word}, {others}: {told:?}");
+            assert_eq!(is_there(&step, LOCK), others != "nobody", "{word}, {others}");
+        }
+    }
+}
+
 /// The lease of another one goes on, so that the set does not end with theirs.
 #[test]
 fn readers_that_die_beside_one_that_lives_do_not_add_up() {

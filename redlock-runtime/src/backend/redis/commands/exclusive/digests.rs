@@ -17,11 +17,11 @@ static SCRIPTS: [(&Script, &str); 12] = [
     (&renew::SCRIPT, "3c72f1f35c40413474ab35a3e0007ec27ba43612"),
     (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
     (&release_hint::SCRIPT, "234fa796c03803d6ea0e75ab3a24f899c631464a"),
-    (&enqueue::SCRIPT, "a552b6e8cf979a4cff24e4bd7e997cbf8012c842"),
-    (&rotate::SCRIPT, "8a81691fa7c646c682c5a89fef37dd5ff603b4e4"),
-    (&nudge::SCRIPT, "39ec86664f350c3c17e0fde299cb6c1179960d50"),
-    (&release_all::SCRIPT, "023f9ab96c29051136f95e55364228d41214a11c"),
-    (&release::SCRIPT, "b89fa7398cfe850d214bb41f95d13e12dcb8c346"),
+    (&enqueue::SCRIPT, "62506cb106cab4c6a4ab9b22f9006ba52f5cf6db"),
+    (&rotate::SCRIPT, "be10cc0807d3e2599de2ef2ab93d532197e0ec05"),
+    (&nudge::SCRIPT, "ee424b8e03ae7102de74f575c9198a32e7e7265e"),
+    (&release_all::SCRIPT, "a75f7b2caa6e5f25a7a25c140a2f382172eea5ed"),
+    (&release::SCRIPT, "9558ee778d39928af903ee34d5d8353e7bf5e342"),
 ];
 
 /// The texts of all scripts.

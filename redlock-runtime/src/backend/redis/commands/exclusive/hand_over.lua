@@ -359,7 +359,7 @@ local function queue_of(lock, mark, counter, queue_key, sender)
         and not queue.is_gone[entry.channel] then
         if entry.marker and position == 0 then
           listeners, last_used, last_reserved =
-            queue.group().admit(entry.marker, last_used, last_reserved)
+            queue.group().admit(except, entry.marker, last_used, last_reserved)
           -- A user who may not read the queue lets nobody in, and would find this entry for ever.
           is_removed = listeners ~= 0 or redis.pcall('LINDEX', queue_key, 0) ~= text
           listeners = is_removed and listeners
@@ -382,7 +382,7 @@ local function queue_of(lock, mark, counter, queue_key, sender)
       end
       if is_handed_over then
         if entry.marker and position > 0 then
-          queue.group().admit()
+          queue.group().admit(except)
         end
         return true
       end

@@ -5,12 +5,12 @@ use crate::backend::redis::commands::Script;
 
 /// All scripts.
 static SCRIPTS: [(&Script, &str); 6] = [
-    (&acquire::SCRIPT, "d942b058c499f3ad3401fa6b8a5d6507d96ca160"),
-    (&enqueue::SCRIPT, "9d9318d26ea4168f7757a050e314e1fc8bc8b442"),
-    (&release::SCRIPT, "046ac47fa1da77e881ad06ec90cbc37282955abb"),
+    (&acquire::SCRIPT, "c885c738023f52af7e63927249437df0a35c5a5f"),
+    (&enqueue::SCRIPT, "6d4deb7516b6062209b28e4880db67cc18dc88a0"),
+    (&release::SCRIPT, "a1ce869ae4675b105f523ec5cd5dc3de7f291db0"),
     (&renew::SCRIPT, "cfaebf5519e0b24d721eb2705f1aa75fd21a173a"),
     (&raise::SCRIPT, "76dba025d78573595649350e715e72f817988543"),
-    (&downgrade::SCRIPT, "5a4d7b463d5bd4d4458b797bdabd406e486bdc06"),
+    (&downgrade::SCRIPT, "2856843f00b3b433ba644ee5f2e51f82de3adf13"),
 ];
 
 /// The texts of all scripts.

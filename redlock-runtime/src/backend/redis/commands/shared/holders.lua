@@ -149,10 +149,10 @@ function group_of(queue, lock, queue_key, sender)
   end
 
   -- The entries at the head of the queue for which there is room beside the holders, and beside
-  -- `hinted` waiters, who were told that the lock is free. Returns these entries, the texts of all
-  -- entries that can be removed, the new number of hinted waiters, and whether the queue ends
-  -- there.
-  local function next_entrants(marker, hinted, is_new_group)
+  -- `hinted` waiters, who were told that the lock is free. except: as for hand_over. Returns these
+  -- entries, the texts of all entries that can be removed, the new number of hinted waiters, and
+  -- whether the queue ends there.
+  local function next_entrants(except, marker, hinted, is_new_group)
     local entries, finished, texts = {}, {}, redis.pcall('LRANGE', queue_key, 0, first_read - 1)
     while #finished < max_admitted do
       if #finished == first_read then
@@ -175,8 +175,8 @@ function group_of(queue, lock, queue_key, sender)
         end
         if entry.is_hint then
           hinted = hinted + math.min(queue.signal_entry(entry, 'free') or 0, 1)
-        elseif queue.is_valid(entry) and not queue.is_gone[entry.channel]
-          and (is_new_group or not group.lease_end(entry.owner)) then
+        elseif entry.owner ~= except and queue.is_valid(entry)
+          and not queue.is_gone[entry.channel] and (is_new_group or not group.lease_end(entry.owner)) then
           -- An owner that has the lock already would be left with the claim window.
           entries[#entries + 1] = entry
         end
@@ -247,15 +247,15 @@ function group_of(queue, lock, queue_key, sender)
   end
 
   -- Lets in the entries at the head of the queue for which there is room; as the first of a group
-  -- if `new_marker` is given. last_used, last_reserved: as for draw, where known. Returns what
-  -- let_in returns.
-  function group.admit(new_marker, last_used, last_reserved)
+  -- if `new_marker` is given. except: as for hand_over. last_used, last_reserved: as for draw,
+  -- where known. Returns what let_in returns.
+  function group.admit(except, new_marker, last_used, last_reserved)
     local marker, hinted, reached = new_marker or redis.pcall('GET', lock), 0, 0
     group.end_leases()
     while true do
       local entries, finished, is_whole_queue, newly_reached
       entries, finished, hinted, is_whole_queue =
-        next_entrants(marker, hinted, new_marker and reached == 0)
+        next_entrants(except, marker, hinted, new_marker and reached == 0)
       if #entries > 0 then
         newly_reached, last_used, last_reserved =
           group.let_in(marker, entries, last_used, last_reserved)

@@ -38,7 +38,7 @@ if last_end <= now then
   if not queue then
     return reply
   end
-  if queue.hand_over() then
+  if queue.hand_over(owner) then
     return reply * 2
   end
   redis.pcall('DEL', lock)
@@ -53,7 +53,7 @@ if ends_earlier then
   redis.call('PEXPIRE', holders, remaining + (queue and queue.group().extra_life or 0))
 end
 if queue then
-  queue.group().admit()
+  queue.group().admit(owner)
   if ends_earlier then
     queue.disturb_first()
   end
