@@ -86,9 +86,9 @@ async fn a_lease_outlives_a_server_that_takes_no_other_connection() {
         let redlock = builder.lazy().build().await.unwrap();
         let guard = redlock.lock("k").expire(secs(4)).acquire().await.unwrap();
         if is_full {
-            full(&raw).await
+            full(&raw).await;
         } else {
-            other_password(&raw).await
+            other_password(&raw).await;
         }
         eventually(secs(20), || async { guard.renewals() >= 2 || guard.check().is_err() }).await;
         guard.check().expect("it is renewed over the connection that there is");
