@@ -47,9 +47,9 @@ impl<S: Source> Route<S> {
     fn check_no_undo_pending(&self, claim: &Claim, has_run: bool) -> Result<(), Failure> {
         let (owner, core) = (&claim.owner, &self.core);
         let run_id = || core.identity.run_id();
-        let is_undone_by_another =
-            || run_id().is_some_and(|run_id| core.siblings.undo(owner, &run_id, &core.identity));
-        if !core.pending_undos.is_pending(owner, run_id) && !is_undone_by_another() {
+        if !core.pending_undos.is_pending(owner, run_id)
+            && !core.siblings.have_undo(owner, run_id, &core.identity)
+        {
             return Ok(());
         }
         let message = "the clean-up of an unanswered acquire is still on its way";
