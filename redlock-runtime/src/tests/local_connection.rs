@@ -156,6 +156,19 @@ async fn cancel(call: impl Future, has_taken: impl Fn() -> bool) {
     }
 }
 
+/// Calls are cancelled whose commands meet this fate, and calls that do not wait follow at once.
+async fn try_behind_cancelled_calls(server: &Server, redlock: &Redlock, fate: Fate) {
+    let is_taken = || server.owner("k").is_some();
+    server.next("acquire", [fate]);
+    cancel(redlock.lock("k").acquire(), is_taken).await;
+    drop(redlock.lock("k").try_acquire().await.unwrap().expect("it was abandoned"));
+    redlock.engine().pending.settled().await;
+    server.next("acquire_all", [fate]);
+    cancel(redlock.lock_all(["k", "other"]).acquire(), is_taken).await;
+    let keys = redlock.lock_all(["other", "k"]);
+    drop(keys.try_acquire().await.unwrap().expect("they were abandoned"));
+}
+
 /// Their clean-up goes over another connection.
 #[test]
 fn a_call_that_does_not_wait_comes_behind_the_clean_up_of_cancelled_ones() {
@@ -163,18 +176,7 @@ fn a_call_that_does_not_wait_comes_behind_the_clean_up_of_cancelled_ones() {
     server.give_local_connection();
     server.acquires_all();
     let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
-    let is_taken = || server.owner("k").is_some();
-    let next_is_unanswered = |verb| server.next(verb, [Fate::LostReply]);
-    runtime().block_on(async {
-        next_is_unanswered("acquire");
-        cancel(redlock.lock("k").acquire(), is_taken).await;
-        drop(redlock.lock("k").try_acquire().await.unwrap().expect("it was abandoned"));
-        redlock.engine().pending.settled().await;
-        next_is_unanswered("acquire_all");
-        cancel(redlock.lock_all(["k", "other"]).acquire(), is_taken).await;
-        let keys = redlock.lock_all(["other", "k"]);
-        drop(keys.try_acquire().await.unwrap().expect("they were abandoned"));
-    });
+    runtime().block_on(try_behind_cancelled_calls(&server, &redlock, Fate::LostReply));
     settled(&redlock);
     assert_eq!(server.owner("k"), None);
 }
@@ -185,18 +187,8 @@ fn a_call_that_does_not_wait_comes_behind_cancelled_ones_of_the_background_threa
     let server = Server::new();
     server.acquires_all();
     let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
-    let is_taken = || server.owner("k").is_some();
-    let next_is_slow = |verb| server.next(verb, [Fate::Slow(Duration::from_millis(100))]);
-    runtime().block_on(async {
-        next_is_slow("acquire");
-        cancel(redlock.lock("k").acquire(), is_taken).await;
-        drop(redlock.lock("k").try_acquire().await.unwrap().expect("it was abandoned"));
-        redlock.engine().pending.settled().await;
-        next_is_slow("acquire_all");
-        cancel(redlock.lock_all(["k", "other"]).acquire(), is_taken).await;
-        let keys = redlock.lock_all(["other", "k"]);
-        drop(keys.try_acquire().await.unwrap().expect("they were abandoned"));
-    });
+    let slow = Fate::Slow(Duration::from_millis(100));
+    runtime().block_on(try_behind_cancelled_calls(&server, &redlock, slow));
     settled(&redlock);
     assert_eq!(server.owner("k"), None);
 }
